@@ -2,9 +2,9 @@
 
 import contextlib
 import functools
-import os
 import threading
 import time
+import weakref
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 from ... import hardware, parts, structures
@@ -15,25 +15,16 @@ from ...survey import search_for
 from ...trials import TriedCalls, sentence, shielded
 from ...variants import Variant
 from .. import arrays
+from . import nodes
+from .sessions import OWN, Sessions, Source, described
 from .work import features
-
-KEPT = (
-    "execution_mode",
-    "graph_optimization_level",
-    "inter_op_num_threads",
-    "intra_op_num_threads",
-    "enable_cpu_mem_arena",
-    "enable_mem_pattern",
-    "enable_mem_reuse",
-    "log_severity_level",
-    "use_deterministic_compute",
-)
-"""Options of the program's session that can be read back, and are taken over."""
 
 LOOK = 100
 """Times what looking at a run takes, that the program's runs have to have taken before."""
 PLAIN = 5
 """Times a run's time, that one without optimisation may take."""
+SESSIONS = 16
+"""Sessions on which levers are tried; what makes more, as for each request, has none that runs for long."""
 
 
 class Form(NamedTuple):
@@ -78,23 +69,28 @@ class OrtLever(Lever):
 class Runs(TriedCalls):
     """Counts the runs of one session and tries variants of it."""
 
-    def __init__(
-        self, session: Session, module: Any, owner: Any, made: Tuple[Any, Dict[str, Any], float], run: Any
-    ) -> None:
+    def __init__(self, session: Session, sessions: Sessions, owner: Any, source: Optional[Source]) -> None:
         self._session = session
-        self._module = module
-        self._model, self._arguments, self._loading = made
-        self._run = run
-        self._owner_providers = list(owner.get_providers())
+        self._sessions = sessions
+        self._module = sessions.module
+        self._source = source
+        self._given = owner.get_providers()
+        self._owner_providers = list(self._given)
         self._progress = session.counters.counter("inference: onnxruntime", "run")
-        self._progress.pace = self._pace
+        pace = weakref.WeakMethod(self._pace)  # counters are kept, and second sessions go with the program's
+
+        def paced() -> Optional[float]:
+            method = pace()
+            return None if method is None else method()
+
+        self._progress.pace = paced
         self._ways: Dict[str, Callable[..., Any]] = {}
         """What does a call in a variant's way, by its name: a second session, or what stands for one."""
         self._searches: Dict[Any, Search] = {}
         self._wholes: Dict[str, List[Any]] = {}
         self._form = Form((), {})
         self._busy = threading.Lock()
-        self._seen = self._model is None or self._owner_providers != ["CPUExecutionProvider"]
+        self._seen = source is None or self._owner_providers != ["CPUExecutionProvider"]
         """Whether a run was looked at, or cannot be."""
         self._over: Optional[str] = None
 
@@ -112,8 +108,14 @@ class Runs(TriedCalls):
             self._ways.clear()
 
     def __call__(self, owner: Any, names: Any, feed: Any, options: Any) -> Any:
-        default = functools.partial(self._run, owner)
+        default = functools.partial(self._sessions.run, owner)
         if self._over is not None or not self._session.tries_or_chosen or options is not None:
+            return self._counted(default, names, feed, options)
+        # What is no list of names may be read once only, and what is no dict is the session's to refuse.
+        if not isinstance(names, (list, tuple, type(None))) or not isinstance(feed, dict):
+            return self._counted(default, names, feed, options)
+        if owner.get_providers() is not self._given:
+            self.stop("the session's providers have changed")
             return self._counted(default, names, feed, options)
         if not self._busy.acquire(blocking=False):
             self.stop("the session is run from several threads at once")
@@ -153,22 +155,28 @@ class Runs(TriedCalls):
     def _count(self, start: float, call: Any) -> None:
         end = time.perf_counter()
         self._progress.add(end, end - start)
-        if not self._seen and self._progress.seconds > LOOK * (self._loading + PLAIN * (end - start)):
+        source = None if self._seen else self._source
+        if source is not None and self._progress.seconds > LOOK * (source.seconds + PLAIN * (end - start)):
             self._seen = True
             with contextlib.suppress(Exception), self._session.counters.aside():  # what cannot be described is not
                 if self._no_room(hardware.resident_memory() or 0) is None:
-                    self._progress.features = features(self._module, self._model, self._options(), *call[:2])
+                    self._progress.features = features(self._sessions, source, self._options(), *call[:2])
         self._session.counters.tick(end)
 
     def _search(self, owner: Any, names: Any, feed: Any) -> Optional[Search]:
+        if any(callable(getattr(value, "shape", None)) for value in feed.values()):
+            return None  # values of ONNX Runtime's own, which may lie on a device or belong to a session
         signature = (tuple(names or ()), tuple((key, _shape(value)) for key, value in feed.items()))
         if signature not in self._searches:
             if self._searches:
                 return None
+            if nodes.draws(cast(Source, self._source).model):
+                self.stop("the model draws random numbers")
+                return None
             levers, chosen = self._candidates()
             trials, record = self._session.config.trials, self._session.record
             both = (*levers, *cast(Tuple[OrtLever, ...], chosen.levers))
-            costs = {lever.name: lever.making(self._size()) for lever in both if lever.expensive}
+            costs = {lever.name: lever.making(self._size) for lever in both if lever.expensive}
             search = search_for("onnxruntime", levers, trials, record, part=_part(owner, feed), costs=costs)
             self._form = Form(tuple(names or ()), {key: getattr(value, "shape", None) for key, value in feed.items()})
             self._session.follow(search)
@@ -189,47 +197,39 @@ class Runs(TriedCalls):
     # sessions
 
     def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
-        if variant.name not in self._ways:
+        way = self._ways.get(variant.name)
+        if way is None:
             reason = self._no_room()
             if reason is not None:
                 raise MemoryError(reason)
             start = time.perf_counter()
-            self._ways[variant.name] = self._way(cast(Tuple[OrtLever, ...], variant.levers))
+            way = self._ways[variant.name] = self._way(cast(Tuple[OrtLever, ...], variant.levers))
             search.prepared(time.perf_counter() - start)
-        way = self._ways[variant.name]
-        return lambda call: way(*call)
+        made = way  # another thread may have stopped the trials, and thrown away what they made
+        return lambda call: made(*call)
 
     def _way(self, levers: Tuple[OrtLever, ...]) -> Callable[..., Any]:
         """Return what does a call with levers on."""
-        options, providers = self._options(), list(self._owner_providers)
+        source, options, providers = cast(Source, self._source), self._options(), list(self._owner_providers)
         for lever in levers:
             providers = lever.change(self._module, options, providers)
         for lever in levers:
-            runner = lever.runner(self._model, options, self._form)
+            runner = lever.runner(source.model, options, self._form)
             if runner is not None:
                 return runner
-        made = self._module.InferenceSession(self._model, sess_options=options, providers=providers)
-        made._modak_own = True
-        return functools.partial(self._run, made)
+        made = self._sessions.second(source, options, providers)
+        return functools.partial(self._sessions.run, made)
 
     def _options(self) -> Any:
-        options = self._module.SessionOptions()
-        given = self._arguments.get("sess_options")
-        for name in KEPT if given is not None else ():
-            if hasattr(given, name):
-                setattr(options, name, getattr(given, name))
-        return options
+        return self._sessions.options({} if self._source is None else self._source.options)
 
+    @property
     def _size(self) -> int:
-        """Return the bytes of the model's file, without those of external data; 0 where it is no more."""
-        try:
-            return len(self._model) if isinstance(self._model, bytes) else os.path.getsize(self._model)
-        except OSError:
-            return 0
+        return 0 if self._source is None else self._source.size
 
     def _no_room(self, more: int = 0) -> Optional[str]:
         """Return why there is no memory for a second session, and ``more`` bytes for what it computes."""
-        size = 3 * self._size() + more
+        size = 3 * self._size + more
         free = hardware.free_memory()
         if free is not None and size > free:
             return "a second session takes about {} MiB and {} MiB are free".format(size >> 20, free >> 20)
@@ -301,32 +301,53 @@ def _shape(value: Any) -> Any:
 def install(session: Session, module: Any, version: str) -> None:
     """Follow the sessions that the program makes."""
     owner = module.InferenceSession
+    sessions = Sessions(module)
     init, run = owner.__init__, owner.run
+    followed = _Followed(session, sessions)
 
     @functools.wraps(init)
     def made(self: Any, path_or_bytes: Any, *args: Any, **kwargs: Any) -> None:
-        names = ("sess_options", "providers", "provider_options")
-        given = dict(zip(names, args))
-        given.update(kwargs)
-        # More than options and the names of providers cannot be repeated faithfully for a second session.
-        simple = set(given) <= {"sess_options", "providers"}
-        simple = simple and all(isinstance(provider, str) for provider in given.get("providers") or ())
         start = time.perf_counter()
         init(self, path_or_bytes, *args, **kwargs)
-        self._modak_made = (path_or_bytes, given, time.perf_counter() - start) if simple else None
+        given = {**dict(zip(("sess_options", "providers", "provider_options"), args)), **kwargs}
+        with contextlib.suppress(Exception):  # the program's session is made
+            sessions.note(self, described(path_or_bytes, given, time.perf_counter() - start))
 
     @functools.wraps(run)
     def counted(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
-        if not session.active or getattr(self, "_modak_own", False):
+        if not session.active or OWN in vars(self):
             return run(self, output_names, input_feed, run_options)
-        runs = getattr(self, "_modak_runs", None)
-        if runs is None:
-            made_from = getattr(self, "_modak_made", None)
-            runs = Runs(session, module, self, made_from or (None, {}, 0.0), run)
-            self._modak_runs = runs
-            if made_from is None:
-                runs.stop("the session's options cannot be repeated")
-        return runs(self, output_names, input_feed, run_options)
+        return followed.runs(self)(self, output_names, input_feed, run_options)
 
     owner.__init__ = made
     owner.run = counted
+
+
+class _Followed:
+    """Gives each session of the program what counts its runs."""
+
+    def __init__(self, session: Session, sessions: Sessions) -> None:
+        self._session = session
+        self._sessions = sessions
+        self._count = 0
+        self._others: Optional[Runs] = None
+        """Counts the runs of all sessions beyond the first ones."""
+
+    def runs(self, owner: Any) -> Runs:
+        """Return what counts a session's runs."""
+        held = self._sessions.runs(owner)
+        if not held:
+            held.append(self._made(owner))
+        return cast(Runs, held[0])
+
+    def _made(self, owner: Any) -> Runs:
+        self._count += 1
+        if self._count <= SESSIONS:
+            runs = Runs(self._session, self._sessions, owner, self._sessions.source(owner))
+            if self._sessions.source(owner) is None:
+                runs.stop("the session's options cannot be repeated")
+            return runs
+        if self._others is None:
+            self._others = Runs(self._session, self._sessions, owner, None)
+            self._others.stop("the program makes more than {} sessions".format(SESSIONS))
+        return self._others

@@ -5,13 +5,14 @@ The profile has the shapes of each node's inputs and outputs, weights included (
 
 import json
 import math
-import mmap
 import os
 import shutil
 import tempfile
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..operations import Tally
+from .nodes import draws
+from .sessions import Sessions, Source
 
 LIMIT = 256 << 20
 """Bytes of a profile that are read at most."""
@@ -19,56 +20,42 @@ Shapes = List[Tuple[int, ...]]
 
 
 def features(
-    module: Any, model: Any, options: Any, names: Optional[Sequence[str]], feed: Mapping[str, Any]
+    sessions: Sessions, source: Source, options: Any, names: Optional[Sequence[str]], feed: Mapping[str, Any]
 ) -> Dict[str, Any]:
     """Return what a model of performance may want to know about a run.
 
-    ``model`` is a path or bytes, ``options`` are changed. It takes a session's loading and a run, and their memory. A
-    model that draws random numbers is left alone: ONNX Runtime has one generator in a process, and the program's own
-    draws would be others.
+    The options are changed. It takes a session's loading and a run, and their memory. A model that draws random numbers
+    is left alone: ONNX Runtime has one generator in a process, and the program's own draws would be others.
     """
-    if _draws(model):
+    if draws(source.model):
         return {}
-    folder = tempfile.mkdtemp(prefix="modak-")
+    folder = _folder()
     try:
         options.enable_profiling = True
         options.profile_file_prefix = os.path.join(folder, "run")
-        options.graph_optimization_level = module.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
+        options.graph_optimization_level = sessions.module.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.add_session_config_entry("session.disable_prepacking", "1")  # packed weights are no inputs any more
-        session = module.InferenceSession(model, sess_options=options, providers=["CPUExecutionProvider"])
-        session._modak_own = True
-        session.run(list(names or ()) or None, dict(feed))
+        session = sessions.second(source, options, ["CPUExecutionProvider"])
+        sessions.run(session, list(names or ()) or None, dict(feed))
         path = session.end_profiling()
         with open(path, encoding="utf-8") as file:
-            nodes = [
+            profiled = [
                 event["args"]
                 for event in json.loads(file.read(LIMIT))
                 if event.get("cat") == "Node" and "op_name" in event.get("args", ())
             ]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return described([node for node in nodes if "output_type_shape" in node], feed)
+    return described([node for node in profiled if "output_type_shape" in node], feed)
 
 
-def _draws(model: Any) -> bool:
-    """Return whether a node draws random numbers, by what its field op_type (4, a string) looks like in the file."""
-    fields = [bytes((4 << 3 | 2, len(name))) + name.encode() for name in _RANDOM]
-    if isinstance(model, bytes):
-        return any(field in model for field in fields)
-    with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return any(content.find(field) >= 0 for field in fields)
-
-
-_RANDOM = (
-    "Bernoulli",
-    "Dropout",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-)
+def _folder() -> str:
+    """Return a new folder for a profile; where such folders are made is still the program's to choose."""
+    chosen = tempfile.tempdir
+    try:
+        return tempfile.mkdtemp(prefix="modak-")
+    finally:
+        tempfile.tempdir = chosen
 
 
 def described(nodes: Sequence[Mapping[str, Any]], feed: Mapping[str, Any]) -> Dict[str, Any]:

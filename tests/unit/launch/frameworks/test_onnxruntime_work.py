@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from modak_deploy.launch.frameworks.onnxruntime.sessions import Sessions
+from modak_deploy.launch.frameworks.onnxruntime.sessions import described as source_of
 from modak_deploy.launch.frameworks.onnxruntime.work import described, features
 
 onnx = pytest.importorskip("onnx")
@@ -23,7 +25,7 @@ def model(*nodes, inputs, output, **weights):
 
 def seen(made, **feed):
     options = onnxruntime.SessionOptions()
-    return features(onnxruntime, made, options, None, feed)
+    return features(Sessions(onnxruntime), source_of(made, {}, 0.0), options, None, feed)
 
 
 def test_convolutions_weights_and_a_product_of_results(tmp_path, monkeypatch):
