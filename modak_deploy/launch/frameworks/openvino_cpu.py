@@ -6,8 +6,9 @@ import importlib.metadata
 import io
 import logging
 import sys
+import threading
 import warnings
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from ..versions import satisfies
 
@@ -50,18 +51,51 @@ def silent() -> Iterator[None]:
     """Keep what exporter and converter have to say from the program's output.
 
     OpenVINO 2026.4 warns of each operation that PyTorch 2.13 no longer decomposes by ``logging.warning``, which would
-    also set the program's logging up where it has not done so yet.
+    also set the program's logging up where it has not done so yet. What other threads log is the program's.
     """
-    disabled, handler = logging.root.manager.disable, logging.NullHandler()
-    logging.root.addHandler(handler)
-    logging.disable(logging.CRITICAL)
+    _unlogged.begin()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(disabled)
-        logging.root.removeHandler(handler)
+        _unlogged.end()
+
+
+class _Unlogged:
+    """Threads that log nothing for a while; what others log is logged as ever."""
+
+    def __init__(self) -> None:
+        self._threads: List[int] = []
+        self._lock = threading.Lock()
+        self._handle: Callable[..., Any] = logging.Logger.handle
+        self._set_up: Callable[..., Any] = logging.basicConfig
+
+    def begin(self) -> None:
+        """Have the current thread log nothing."""
+        with self._lock:
+            if not self._threads:
+                self._handle, self._set_up = logging.Logger.handle, logging.basicConfig
+                logging.Logger.handle = self._others(self._handle)  # type: ignore[method-assign]
+                logging.basicConfig = self._others(self._set_up)
+            self._threads.append(threading.get_ident())
+
+    def end(self) -> None:
+        """Have the current thread log again, where it has begun no more often."""
+        with self._lock:
+            self._threads.remove(threading.get_ident())
+            if not self._threads:
+                logging.Logger.handle = self._handle  # type: ignore[method-assign]
+                logging.basicConfig = self._set_up
+
+    def _others(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return None if threading.get_ident() in self._threads else function(*args, **kwargs)
+
+        return call
+
+
+_unlogged = _Unlogged()
 
 
 def module(name: str = "openvino") -> Any:

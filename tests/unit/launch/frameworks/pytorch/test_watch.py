@@ -1,10 +1,12 @@
 """What a module holds beside its weights is seen to change, before a copy is used that was made from it."""
 
+import logging
 import threading
 from types import SimpleNamespace
 
 import pytest
 
+from modak_deploy.launch.frameworks import openvino_cpu
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
 from modak_deploy.launch.frameworks.pytorch import outputs
 from modak_deploy.launch.frameworks.pytorch.graphs import _busy_thread
@@ -101,6 +103,29 @@ def test_where_memory_is_short_the_program_goes_on_without_what_lies_beside_it(t
     module.short_of_memory[0] = 1
     with torch.inference_mode(), pytest.raises(torch.cuda.OutOfMemoryError):
         module(values)
+
+
+def test_what_other_threads_log_is_logged(monkeypatch):
+    seen = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", lambda record: seen.append(record.getMessage()))
+    monkeypatch.setattr(logging.root, "handlers", [])
+
+    def work():
+        logging.basicConfig(handlers=[handler], force=True)
+        logging.warning("another thread's")
+
+    with openvino_cpu.silent():
+        with openvino_cpu.silent():
+            logging.warning("own")
+        logging.warning("own")
+        assert logging.root.handlers == []
+        other = threading.Thread(target=work)
+        other.start()
+        other.join()
+    logging.warning("later")
+    assert seen == ["another thread's", "later"]
+    assert logging.Logger.handle.__module__ == logging.basicConfig.__module__ == "logging"
 
 
 def test_only_the_threads_own_output_is_silenced(capsys):
