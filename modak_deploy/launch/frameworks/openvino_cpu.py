@@ -136,10 +136,15 @@ def _settings(precision: str, threads: int) -> Dict[str, Any]:
 
 
 def check_range(array: Any) -> None:
-    """Raise OverflowError for whole numbers beyond 32 bits, in which the processor's kernels compute (2026.4)."""
+    """Raise for values of which the processor's kernels make others than the frameworks do (2026.4).
+
+    Whole numbers beyond 32 bits are computed in 32 bits, and of what is not a number Relu, Max and others make one.
+    """
     wide = array.size and ((array.dtype.kind in "iu" and array.dtype.itemsize == 8) or array.dtype == "uint32")
     if wide and (array.max() > LARGEST or array.min() < -LARGEST):
         raise OverflowError("an argument holds whole numbers beyond 32 bits")
+    if array.dtype.kind == "f" and bool((array != array).any()):
+        raise ArithmeticError("an argument holds values that are not numbers")
 
 
 def check_precision(model: Any) -> None:

@@ -4,7 +4,7 @@ import os
 from typing import Any, Callable, Dict, List, Optional
 
 from ... import hardware
-from ...frameworks import openvino_cpu
+from ...frameworks import openvino_cpu, openvino_rows
 from ...frameworks.onnxruntime import Form, OrtLever
 
 CPU = "CPUExecutionProvider"
@@ -45,12 +45,15 @@ class ByOpenVino(OrtLever):
             openvino_cpu.check_precision(read)
             # Sizes that are known let it choose kernels; a call of other sizes does not come here.
             read.reshape({name: list(shape) for name, shape in form.shapes.items()})
+            rows = openvino_rows.limits(read)
             numbers = [_number(read, name) for name in form.names] or list(range(len(read.outputs)))
             request = openvino_cpu.compiled(read, self.precision, options.intra_op_num_threads or hardware.cores())
 
         def run(names: Any, feed: Dict[str, Any], options: Any) -> List[Any]:
-            for array in feed.values():
+            for name, array in feed.items():
                 openvino_cpu.check_range(array)
+                if name in rows:
+                    rows[name].check(array)
             arrays = list(request.infer(feed).values())  # copies: the next call writes into others
             return [arrays[number] for number in numbers]
 
