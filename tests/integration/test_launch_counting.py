@@ -10,7 +10,7 @@ from launch_parts import launch
 COUNT = {"trials": {"mode": "none"}}
 
 JAX = """
-import functools, inspect
+import copy, functools, inspect, warnings
 import jax, jax.numpy as jnp
 from jax import export
 
@@ -36,6 +36,13 @@ assert isinstance(inner, jax.stages.Wrapped) and inner.__doc__ == "Twice." and s
 assert jax.grad(lambda x: inner(x).sum())(x).tolist() == [2.0] * 3 and jax.vmap(inner)(x).tolist() == [2.0] * 3
 assert inner.lower(x).compile()(x).tolist() == [2.0] * 3 and export.export(inner)(x)
 inner.clear_cache()
+class Holds:
+    def __init__(self):
+        self.step = jax.jit(lambda x: 2 * x)
+assert copy.deepcopy(Holds()).step(3) == 6 and jax.jit(lambda **given: given["self"])(self=5) == 5
+with jax.disable_jit(), warnings.catch_warnings(record=True) as caught:
+    jax.jit(lambda x: warnings.warn("slow", stacklevel=2) or x)(1)
+assert caught[0].filename == __file__, caught[0].filename
 try:
     jax.jit(lambda x: {}["own"])(x)
 except KeyError as error:
@@ -143,3 +150,46 @@ def test_estimators_of_the_script_travel_to_other_processes(tmp_path):
     (tmp_path / "program.py").write_text(PARALLEL)
     done = launch([sys.executable, str(tmp_path / "program.py")], tmp_path, COUNT)
     assert (done.returncode, done.stdout) == (0, "True\nTrue\n"), done.stderr
+
+
+WARNING = """
+import warnings
+from sklearn.base import BaseEstimator
+
+class Old(BaseEstimator):
+    def fit(self, X, y=None):
+        warnings.warn("fit is slow", stacklevel=2)
+        warnings.warn("use train in place of fit", DeprecationWarning, stacklevel=2)
+        return self
+"""
+BY_VALUE = """
+import subprocess, sys
+import cloudpickle
+import own
+from sklearn.datasets import make_classification
+
+X, y = make_classification(60, 5, n_informative=3, n_redundant=0, random_state=0)
+cloudpickle.register_pickle_by_value(own)
+read = "import pickle, sys; own = pickle.load(sys.stdin.buffer); print(type(own).__name__, len(own.predict([[0] * 5])))"
+data = cloudpickle.dumps(own.Own().fit(X, y))
+sys.stdout.buffer.write(subprocess.run([sys.executable, "-I", "-c", read], input=data, capture_output=True).stdout)
+"""
+
+
+def test_warnings_of_estimators_are_about_the_line_that_calls_them(tmp_path):
+    if importlib.util.find_spec("sklearn") is None:
+        pytest.skip("sklearn is not installed")
+    (tmp_path / "old.py").write_text(WARNING)
+    (tmp_path / "program.py").write_text("from old import Old\nfor _ in range(3):\n    Old().fit([])\nOld().fit([])\n")
+    done = launch([sys.executable, str(tmp_path / "program.py")], tmp_path, COUNT)
+    lines = [line.split(":")[1:3] for line in done.stderr.splitlines() if "Warning: " in line]
+    assert lines == [[line, f" {kind}"] for line in "34" for kind in ("UserWarning", "DeprecationWarning")], done.stderr
+
+
+def test_estimators_that_are_pickled_by_value_need_no_launcher(tmp_path):
+    if importlib.util.find_spec("sklearn") is None or importlib.util.find_spec("cloudpickle") is None:
+        pytest.skip("sklearn or cloudpickle is not installed")
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "program.py").write_text(BY_VALUE)
+    done = launch([sys.executable, str(tmp_path / "program.py")], tmp_path, COUNT)
+    assert (done.stdout, done.stderr) == ("Own 1\n", "")

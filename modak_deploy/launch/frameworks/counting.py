@@ -5,6 +5,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, Optional, Set
 
+from ..frames import unseen
 from ..progress import Progress
 from ..session import Session
 
@@ -42,6 +43,7 @@ class CallCounter:
         """Tell whether a counted call is going on."""
         return getattr(self._inside, "name", None) is not None
 
+    @unseen
     def call(
         self,
         name: str,

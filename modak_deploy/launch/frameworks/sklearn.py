@@ -9,6 +9,7 @@ import functools
 import types
 from typing import Any, Callable
 
+from ..frames import unseen
 from ..session import Session
 from .counting import CallCounter
 
@@ -28,7 +29,7 @@ def install(session: Session, sklearn: Any, version: str) -> None:
         else:
             defined.__func__(cls, **kwargs)
         # cloudpickle, by which joblib sends work to other processes, pickles such classes with all that their methods
-        # hold (cloudpickle 3.1: _should_pickle_by_reference), and what is counted cannot be pickled.
+        # hold (cloudpickle 3.1: _should_pickle_by_reference), and these are left as they are.
         if cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
             return
         for name in METHODS:
@@ -41,10 +42,30 @@ def install(session: Session, sklearn: Any, version: str) -> None:
     base.__init_subclass__ = classmethod(hook)
 
 
+class _Counted:
+    """Counts the calls of a method; where its class is pickled by value, as modules are that cloudpickle is told to
+    pickle so, the method goes alone: processes elsewhere have no launcher."""
+
+    def __init__(self, counter: CallCounter, name: str, method: Callable[..., Any]) -> None:
+        self._counter = counter
+        self._name = name
+        self._method = method
+
+    @unseen
+    def __call__(self, estimator: Any, /, *args: Any, **kwargs: Any) -> Any:
+        name = type(estimator).__name__ + "." + self._name
+        return self._counter.call(name, self._method, (estimator, *args), kwargs)
+
+    def __reduce__(self) -> Any:
+        return functools.partial, (self._method,)
+
+
 def _counted(counter: CallCounter, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    counted = _Counted(counter, name, method)
+
     @functools.wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return counter.call(type(self).__name__ + "." + name, method, (self, *args), kwargs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return counted(*args, **kwargs)
 
     setattr(call, _MARK, True)
-    return call
+    return unseen(call)

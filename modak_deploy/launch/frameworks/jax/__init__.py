@@ -1,11 +1,15 @@
 """JAX: calls of the program's own jitted functions are counted, and compiled code is kept from run to run."""
 
+import contextlib
 import functools
 import importlib
+import operator
 import os
 import types
 from typing import Any, Callable, Dict, Set
 
+from ... import frames
+from ...frames import unseen
 from ...session import Session
 from ..counting import CallCounter
 from ..pacing import Pace
@@ -17,6 +21,7 @@ def install(session: Session, jax: Any, version: str) -> None:
     folder = None if os.environ.get("JAX_COMPILATION_CACHE_DIR") else session.compiled("jax", version)
     if folder is not None:
         jax.config.update("jax_compilation_cache_dir", folder)
+    _leave_out_frames()
     pace = Pace(jax.tree_util.tree_leaves, jax.local_device_count)
     counter = CallCounter(session, "jax", wait=pace)
     clean = _clean(jax)
@@ -38,7 +43,8 @@ def install(session: Session, jax: Any, version: str) -> None:
             self.__dict__.update(getattr(function, "__dict__", {}))
             self.__dict__["_modak_function"] = function
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        @unseen
+        def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
             function = self.__dict__["_modak_function"]
             if not clean():
                 return function(*args, **kwargs)
@@ -49,8 +55,9 @@ def install(session: Session, jax: Any, version: str) -> None:
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             return self if instance is None else types.MethodType(self, instance)
 
-        def __reduce__(self) -> Any:
-            return self.__dict__["_modak_function"].__reduce__()
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            # What is copied or pickled is JAX's own function: whoever reads it may have no launcher.
+            return operator.getitem, ([self.__dict__["_modak_function"]], 0)
 
         def __repr__(self) -> str:
             return repr(self.__dict__["_modak_function"])
@@ -60,6 +67,7 @@ def install(session: Session, jax: Any, version: str) -> None:
     _delegate(Jitted, {name for name in dir(kind) if not name.startswith("__")})
 
     @functools.wraps(jit)
+    @unseen
     def counted_jit(*args: Any, **kwargs: Any) -> Any:
         result = jit(*args, **kwargs)
         if isinstance(result, kind):
@@ -72,6 +80,17 @@ def install(session: Session, jax: Any, version: str) -> None:
         return Jitted(result) if isinstance(result, kind) else result
 
     jax.jit = counted_jit
+
+
+def _leave_out_frames() -> None:
+    """Have JAX take the launcher for a part of its own, in tracebacks and where it names a line of the program.
+
+    Flax and others do so by the same functions, which are not documented (0.4 to 0.10).
+    """
+    own = os.path.dirname(os.path.abspath(frames.__file__))
+    for name in ("traceback_util", "source_info_util"):
+        with contextlib.suppress(ImportError, AttributeError):
+            importlib.import_module("jax._src." + name).register_exclusion(own)
 
 
 def _nothing() -> None:
