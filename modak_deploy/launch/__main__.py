@@ -11,10 +11,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from . import bundle, lever, record
 from .config import MODES, SURVEY, VARIABLE, VERSION
+
+PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+"""Signals that are meant for the command, where they are sent to the process that runs it."""
 
 
 def main(arguments: List[str]) -> int:
@@ -104,8 +107,36 @@ def _run(config: Dict[str, Any], command: List[str]) -> int:
             json.dump(config, stream)
         old = os.environ.get("PYTHONPATH")
         path = os.path.join(folder, "path") + (os.pathsep + old if old else "")
-        done = subprocess.run(command, env={**os.environ, VARIABLE: file, "PYTHONPATH": path}, check=False)
-    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+        code = _done(command, {**os.environ, VARIABLE: file, "PYTHONPATH": path})
+    return code if code >= 0 else 128 - code
+
+
+def _done(command: List[str], environment: Dict[str, str]) -> int:
+    """Run a command until its end, however long it takes after a signal that asks for it, and return its exit code."""
+    early: List[int] = []
+    process: Optional[subprocess.Popen] = None  # type: ignore[type-arg]
+
+    def pass_on(number: int, _: Any) -> None:
+        if process is None:
+            early.append(number)
+        else:
+            process.send_signal(number)
+
+    handlers = {getattr(signal, name): pass_on for name in PASSED_ON if hasattr(signal, name)}
+    handlers[signal.SIGINT] = lambda *_: None  # a terminal sends it to the command as well
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()
+              if signal.getsignal(number) != signal.SIG_IGN}  # fmt: skip
+    try:
+        process = subprocess.Popen(command, env=environment)
+        for number in early:
+            process.send_signal(number)
+        return process.wait()
+    except OSError as error:
+        print("{}: {}".format(command[0], error.strerror), file=sys.stderr)
+        return 126 if isinstance(error, PermissionError) else 127
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -250,3 +250,39 @@ def test_the_command_line_runs_a_program_under_the_launcher(script, tmp_path):
     command = [sys.executable, "-m", "modak_deploy.launch", "--numerics", "relaxed", "--", sys.executable, str(program)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("relaxed\n", 4)
+
+
+SLOW_END = """
+import signal, sys, time
+
+def end(number, frame):
+    time.sleep(1)
+    print("saved", number, flush=True)
+    sys.exit(5)
+
+signal.signal(signal.SIGINT, end)
+signal.signal(signal.SIGTERM, end)
+print("runs", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [2, 15])
+def test_signals_to_the_command_line_are_the_programs(script, number):
+    import os
+    import subprocess
+
+    command = [sys.executable, "-m", "modak_deploy.launch", "--", sys.executable, str(script(SLOW_END))]
+    done = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert done.stdout.readline() == "runs\n"
+    (os.killpg if number == 2 else os.kill)(done.pid, number)  # a terminal sends SIGINT to all processes
+    assert done.communicate(timeout=60)[0] == f"saved {number}\n"
+    assert done.returncode == 5
+
+
+def test_a_command_that_is_not_there_is_told(tmp_path):
+    import subprocess
+
+    command = [sys.executable, "-m", "modak_deploy.launch", "--", str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (127, f"{tmp_path / 'none'}: No such file or directory\n")
