@@ -2,7 +2,7 @@
 
 import functools
 import time
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...progress import Progress
 from ...session import Session
@@ -36,21 +36,21 @@ def hook(callbacks: Any, kind: str, listeners: Sequence[Listener]) -> None:
     begin = getattr(callbacks, "on_{}_batch_begin".format(kind))
     end = getattr(callbacks, "on_{}_batch_end".format(kind))
     over = getattr(callbacks, "on_{}_end".format(kind))
-    first = [0]
+    first: List[Optional[int]] = [None]
 
     @functools.wraps(begin)
     def begun(self: Any, batch: Any, logs: Any = None) -> Any:
         for listener in listeners:
             listener.begins(kind, self)
         result = begin(self, batch, logs)
-        first[0] = int(batch)
+        first[0] = number = _number(batch)
         for listener in listeners:
-            listener.begun(kind, self, first[0])
+            listener.begun(kind, self, number or 0)
         return result
 
     @functools.wraps(end)
     def ended(self: Any, batch: Any, logs: Any = None) -> Any:
-        batches = _batches(self, first[0], int(batch))
+        batches = _batches(self, first[0], _number(batch))
         for listener in listeners:
             listener.ended(kind, self, batches, logs)
         return end(self, batch, logs)
@@ -120,12 +120,22 @@ def _is_kerass(value: Any, names: Tuple[str, ...]) -> bool:
     return own and not any(name.startswith("on_") for name in vars(value))
 
 
-def _batches(callbacks: Any, first: int, last: int) -> int:
+def _number(batch: Any) -> Optional[int]:
+    """Return a batch's number; a program's own loop may tell callbacks anything, such as the batch itself."""
+    try:
+        return int(batch)
+    except Exception:  # whatever it is; Keras does not look at it either
+        return None
+
+
+def _batches(callbacks: Any, first: Optional[int], last: Optional[int]) -> int:
     """Return the batches between a begin and its end: several with steps_per_execution.
 
     Keras 3 names ``first + steps_per_execution - 1`` as the last one, also where the epoch ends before it
     (EpochIterator._enumerate_iterator in keras/src/trainers/epoch_iterator.py).
     """
+    if first is None or last is None:
+        return 1
     parameters = getattr(callbacks, "params", None)
     steps = parameters.get("steps") if isinstance(parameters, dict) else None
     if isinstance(steps, int) and steps > first:

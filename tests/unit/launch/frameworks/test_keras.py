@@ -44,6 +44,25 @@ def test_the_last_execution_of_an_epoch_counts_its_own_batches(session_of, steps
     assert session.record.states["keras: train"]["units"] == counted
 
 
+@pytest.mark.parametrize("batch", [None, ("images", "labels"), "first"])
+def test_a_loop_of_the_programs_own_may_tell_callbacks_anything(session_of, batch):
+    told: list[Any] = []
+
+    class Program(CallbackList):
+        def on_train_batch_begin(self, batch, logs=None):
+            told.append(batch)
+
+    session = session_of(mode="none")
+    adapter.install(session, SimpleNamespace(callbacks=SimpleNamespace(CallbackList=Program)), "3.15.1")
+    one = Program(None)
+    for number in range(3):
+        one.on_train_batch_begin(batch)
+        one.on_train_batch_end(number)
+    session.counters.write()
+    assert told == [batch] * 3
+    assert session.record.states["keras: train"]["units"] == 3
+
+
 class Noting(Listener):
     """Notes what it is told."""
 
