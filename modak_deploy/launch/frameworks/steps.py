@@ -22,7 +22,7 @@ class Step:
         """Do the step as the program does it."""
         raise NotImplementedError
 
-    def prepare(self) -> None:
+    def prepare(self, variant: Variant) -> None:
         """Take what the step needs from the program's input; what fails here is the program's own."""
 
     def built(self, variant: Variant) -> bool:
@@ -119,7 +119,7 @@ class Steps:
             except Exception as error:  # the program's step is done, and its result matters more
                 self.stop("its loss cannot be read: " + sentence(error))
         else:
-            step.prepare()
+            step.prepare(variant)
             fetched = time.perf_counter() - start  # part of the step, as it is of the default's
             built = step.built(variant)
             if not built and not self._builds(search, variant):

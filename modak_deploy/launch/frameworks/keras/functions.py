@@ -291,7 +291,11 @@ class BatchFunction(TriedCalls):
 
 
 class _Batch(Step):
-    """A step of fit: its batch is taken once, whoever computes with it."""
+    """A step of fit: its batch is taken once, whoever computes with it.
+
+    What does just what the program does takes its iterator: TensorFlow's function for a batch, called by itself, would
+    have random numbers of its own, those of the first step again.
+    """
 
     def __init__(self, function: BatchFunction, iterator: Any) -> None:
         self._function = function
@@ -302,9 +306,13 @@ class _Batch(Step):
     def default(self) -> Any:
         return self._function.default(self._iterator)
 
-    def prepare(self) -> None:
-        self._data = [next(self._iterator)]
-        self._signature = signature(self._function._subject.tensorflow, self._data)
+    def prepare(self, variant: Variant) -> None:
+        if not variant.same_results:
+            self._data = [next(self._iterator)]
+            self._signature = signature(self._function._subject.tensorflow, self._data)
+
+    def _source(self) -> Any:
+        return self._iterator if self._data is None else iter(self._data)
 
     def built(self, variant: Variant) -> bool:
         return (variant.name, self._signature) in self._function.seen
@@ -315,12 +323,12 @@ class _Batch(Step):
 
     def do(self, variant: Variant) -> Any:
         function = self._function
-        result = function.made(variant)(iter(self._data))
+        result = function.made(variant)(self._source())
         function.seen.add((variant.name, self._signature))
         return result
 
     def again(self) -> Any:
-        return self._function.default(iter(self._data))
+        return self._function.default(self._source())
 
     def loss(self, result: Any) -> Optional[float]:
         return self._function.losses.read(result)
