@@ -73,7 +73,8 @@ class BatchFunction(TriedCalls):
         self._settings.follow(variant)
 
     def __call__(self, data: Any) -> Any:
-        if self._over is not None or not self._session.active or (self._steps is not None and self._steps.over):
+        over = self._over is not None or (self._steps is not None and self._steps.over)
+        if over or not self._session.active or self._runs_eagerly():
             return self.default(data)
         if not self._busy.acquire(blocking=False):
             self.stop("it is called by several threads at once")
@@ -85,6 +86,10 @@ class BatchFunction(TriedCalls):
         finally:
             self._subject.unchanged = False
             self._busy.release()
+
+    def _runs_eagerly(self) -> bool:
+        """Tell whether the program has had functions run eagerly since they were looked at."""
+        return bool(self._steps or self._search) and bool(self._subject.tensorflow.config.functions_run_eagerly())
 
     def _fail(self, reason: str) -> None:
         self._session.record.fallback("the observation of keras", reason)

@@ -95,7 +95,7 @@ class Function(TriedCalls):
             result = default(*args, **kwargs)  # the first call traces, and may make variables
             self._begin(args, kwargs, result)
             return result
-        if self._signature != _signature(self._tensorflow, args, kwargs):
+        if self._signature != _signature(self._tensorflow, args, kwargs) or self._runs_eagerly():
             return default(*args, **kwargs)
         if self._steps is not None:
             result = self._steps.step(_Step(self, default, args, kwargs))
@@ -103,6 +103,9 @@ class Function(TriedCalls):
             return result
         search = cast(Search, self._search)
         return self.do(search, search.next(), lambda call: default(*call[0], **call[1]), (args, kwargs))
+
+    def _runs_eagerly(self) -> bool:
+        return bool(self._tensorflow.config.functions_run_eagerly())
 
     def _begin(self, args: Any, kwargs: Any, result: Any) -> None:
         reason = self._session.hands_off or refusal(self._tensorflow)
