@@ -53,6 +53,12 @@ class BatchFunction(TriedCalls):
         self.losses = _Losses(subject.model)
         self._settings = Settings(subject.keras)
 
+    def __getattr__(self, name: str) -> Any:
+        """Return what the program looks for in its own function, such as ``get_concrete_function``."""
+        if name == "default":
+            raise AttributeError(name)
+        return getattr(self.default, name)
+
     def permit(self, unchanged: bool) -> None:
         """Take note of whether the next batch has the weights of the last one for sure."""
         self._subject.unchanged = unchanged
