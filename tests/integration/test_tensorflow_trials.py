@@ -51,11 +51,11 @@ def run(tmp_path):
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("tensorflow is not installed")
 
-    def program(text=PROGRAM, **trials):
+    def program(text=PROGRAM, levers=(), **trials):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
         (folder / "program.py").write_text(text)
-        config = {"trials": {"mode": "live", "share": 1.0, **trials}}
+        config = {"levers": list(levers), "trials": {"mode": "live", "share": 1.0, **trials}}
         done = launch(folder / "program.py", folder, config, environment=ENVIRONMENT)
         assert done.returncode == 0, done.stderr
         return SimpleNamespace(value=json.loads(done.stdout.splitlines()[-1]), entries=done.entries, stderr=done.stderr)
@@ -213,3 +213,66 @@ def test_what_the_program_changes_in_python_after_tracing_has_no_effect_with_a_l
     assert of(tried, "trying")
     assert tried.value["traced"] == alone.value["traced"] == [0.1]
     assert tried.value["weight"] == pytest.approx(alone.value["weight"], rel=1e-4)
+
+
+REFUSED = {
+    "rows of a table": """
+table = tf.Variable(tf.ones((20, 8)))
+@tf.function
+def act(numbers):
+    return tf.gather(table, numbers)
+good, bad = tf.constant([0, 19]), tf.constant([0, 20])
+""",
+    "zero": """
+@tf.function
+def act(numbers):
+    return 4 // numbers
+good, bad = tf.constant([1, 2]), tf.constant([1, 0])
+""",
+    "a matrix without an inverse": """
+@tf.function
+def act(matrix):
+    return tf.linalg.inv(matrix)
+good, bad = tf.eye(3), tf.zeros((3, 3))
+""",
+}
+ACT = """
+for number in range(60):
+    act(good)
+try:
+    print(json.dumps(str(act(bad).numpy())))
+except tf.errors.InvalidArgumentError:
+    print(json.dumps("refused"))
+"""
+
+
+@pytest.mark.parametrize("case", sorted(REFUSED))
+def test_what_tensorflow_refuses_is_refused_with_xla_as_well(run, case):
+    text = DATA + REFUSED[case] + ACT
+    alone, tried = run(text, mode="none"), run(text, mode="none", levers=["tensorflow-jit-compile"])
+    assert bool(of(tried, "chosen")) == (case == "rows of a table")
+    assert tried.value == alone.value == "refused"
+
+
+EAGER = (
+    DATA
+    + """
+calls = []
+@tf.function
+def act(x):
+    calls.append(len(calls))
+    return tf.nn.softmax(x @ weight)
+for number in range(60):
+    act(data)
+tf.config.run_functions_eagerly(True)
+for number in range(3):
+    act(data)
+print(json.dumps(calls))
+"""
+)
+
+
+def test_functions_that_the_program_has_run_eagerly_later_are_its_own(run):
+    alone, tried = run(EAGER, mode="none"), run(EAGER, **WILLING)
+    assert of(tried, "trying")
+    assert tried.value == alone.value

@@ -15,6 +15,10 @@ SETTLED_EVERY = 10
 """Steps after which the loss is looked at once nothing is tried any more."""
 
 
+class NotDone(Exception):
+    """A variant leaves a step to the program, and has changed nothing."""
+
+
 class Step:
     """What a framework's adapter says about one step."""
 
@@ -159,7 +163,7 @@ class Steps:
             if problem is None:
                 return result, variant, start
         except Exception as error:  # whatever a lever makes of the program's step
-            if own and undo is None:
+            if own and undo is None and not isinstance(error, NotDone):
                 raise  # it has done such steps before, or does what the program does
             problem, result = sentence(error), None
         if undo is None and result is not None:

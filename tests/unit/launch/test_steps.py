@@ -7,7 +7,7 @@ import pytest
 from launch_parts import lever
 from modak_deploy.launch.config import Trials
 from modak_deploy.launch.frameworks import steps as module
-from modak_deploy.launch.frameworks.steps import Step, Steps
+from modak_deploy.launch.frameworks.steps import NotDone, Step, Steps
 from modak_deploy.launch.search import Search
 
 
@@ -31,6 +31,7 @@ class Training:
     def __init__(self, session, clock, times, losses=None, fails=(), **trials):
         self.clock, self.times, self.losses, self.fails = clock, times, losses or {}, fails
         self.weight, self.did, self.built = 0, [], set()
+        self.leaves, self.prepared = (), []
         self.size = 32
         levers = [lever(name) for name in times if name != "default"]
         self.search = search = Search("training", levers, Trials(**{"share": 1.0, **trials}), session.record,
@@ -57,6 +58,9 @@ class One(Step):
     def default(self):
         return self._do("default")
 
+    def prepare(self, variant):
+        self.training.prepared.append(variant.name)
+
     def built(self, variant):
         return (variant.name, self.training.size) in self.training.built
 
@@ -71,6 +75,9 @@ class One(Step):
     def do(self, variant):
         name = variant.levers[-1].name
         result = self._do(name, 0.0 if self.built(variant) else 5.0)
+        if name in self.training.leaves:
+            self.training.weight -= 1
+            raise NotDone("it has no such row")
         if name in self.training.fails:
             raise RuntimeError("it cannot be compiled")
         self.training.built.add((variant.name, self.training.size))
@@ -128,6 +135,20 @@ def test_the_programs_own_error_reaches_it(session_of, clock):
     training.fails = {"fast"}
     with pytest.raises(RuntimeError):
         training.run(1)
+
+
+def test_a_step_that_a_winner_leaves_to_the_program_is_the_programs(session_of, clock):
+    session = session_of()
+    training = Training(session, clock, {"default": 1.0, "fast": 0.5}).run(60)
+    training.leaves = {"fast"}
+    training.run(5)
+    assert training.weight == 65 and training.did[-1] == "default"
+    assert "it has no such row" in events(session, "fallback")[0]["reason"]
+
+
+def test_a_step_is_prepared_for_the_variant_that_does_it(session_of, clock):
+    training = Training(session_of(), clock, {"default": 1.0, "fast": 0.5}).run(60)
+    assert training.prepared == [name for name in training.did if name == "fast"]
 
 
 def test_steps_of_ever_new_sizes_are_built_for_while_that_is_affordable(session_of, clock):

@@ -20,7 +20,7 @@ from ..steps import Step, Steps
 from ..tensorflow.calls import COPY, as_arrays, bytes_of, keep, tidy
 from ..tensorflow.kinds import HARMLESS
 from .kinds import PREDICT, TRAIN, KerasLever, Subject
-from .traced import graphs, refuses, signature, states
+from .traced import graphs, refuses, signature, states, step_of
 
 EARNED = 2.0
 """Seconds that a function has worked before a model is converted for it without a trial: about what that takes."""
@@ -226,6 +226,7 @@ class BatchFunction(TriedCalls):
             return "what the function does cannot be seen"
         self._subject.random = any(graph.random for graph in traced)
         self._subject.graph = traced[0] if len(traced) == 1 else None
+        self._subject.graphs, self._subject.step = traced, step_of(self.default)
         self._seen = [variable for graph in traced for variable in graph.variables]
         if any(graph.distributed for graph in traced):
             return "the program distributes its work"
@@ -272,13 +273,13 @@ class BatchFunction(TriedCalls):
     def _own(self, levers: List[KerasLever]) -> Callable[[Any], Any]:
         """Return Keras's function, made and called in the levers' way."""
         subject, attribute = self._subject, self._subject.kind + "_function"
-        values = subject.model.__dict__
-        name = subject.kind + "_step"
+        values, name = subject.model.__dict__, subject.kind + "_step"
         builds = any(type(lever).making is not KerasLever.making for lever in levers)
         traces = any(lever.tracing(subject) is not None for lever in levers)
         step = _traced(subject, levers, getattr(subject.model, name)) if traces else None
-        function = self.default
-        if builds or traces:
+        made = [] if traces else [lever.compiled(subject) for lever in levers]
+        function = next((one for one in made if one is not None), self.default)
+        if traces or (builds and function is self.default):
             own = values[attribute]
             with contextlib.ExitStack() as stack:
                 for lever in levers:

@@ -29,6 +29,10 @@ class Subject:
         """Whether the function's graph draws random numbers, wherever the program does that."""
         self.graph: Optional[Graph] = None
         """The function's graph, where it was traced for one form of batches only."""
+        self.graphs: List[Graph] = []
+        """The graphs of all its forms."""
+        self.step: Any = None
+        """TensorFlow's function for a batch, the innermost one that the program has traced."""
         self.unchanged = False
         """Whether the next batch is known to have the weights of the last one."""
         self.turns = 0
@@ -60,6 +64,10 @@ class KerasLever(Lever):
 
     def tracing(self, subject: Subject) -> Optional[ContextManager[Any]]:
         """Return what the Python code of a step is run in: by TensorFlow once for each form of its input."""
+        return None
+
+    def compiled(self, subject: Subject) -> Optional[Callable[[Any], Any]]:
+        """Return what does a batch by what was traced already; None where Keras's function does it."""
         return None
 
     def calling(self) -> ContextManager[Any]:

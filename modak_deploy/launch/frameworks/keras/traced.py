@@ -58,6 +58,19 @@ def graphs(function: Any) -> List[Graph]:
     return []
 
 
+def step_of(function: Any) -> Any:
+    """Return TensorFlow's function for a batch within a function that Keras has made; None where it is not found."""
+    if hasattr(function, "python_function"):
+        return function
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    cells = dict(zip(names, getattr(function, "__closure__", None) or ()))
+    if "one_step_on_data" not in cells:
+        return None
+    inner = cells["one_step_on_data"].cell_contents
+    held = [inner, *_within(inner)]  # Keras from 3.9 on has a function around it
+    return next((item for item in held if hasattr(item, "python_function")), None)
+
+
 def _within(function: Any) -> Iterator[Any]:
     """Return the functions that a function of Python refers to."""
     for cell in getattr(function, "__closure__", None) or ():

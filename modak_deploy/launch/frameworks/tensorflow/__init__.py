@@ -12,7 +12,8 @@ from .work import features
 TRIALS = ">=2.16"
 FUNCTIONS = 4
 """Functions of a program that levers are tried on: the first that are called."""
-KERAS = ("keras", "tf_keras")
+OTHERS = ("keras", "tf_keras", __name__.partition(".")[0])
+"""Packages whose functions are not the program's: Keras has its own adapter, and the launcher compiles for it."""
 TRIED = "_modak_trials"
 """Attribute of a function that holds its trials: they hold the function, and a table of them would keep it for ever."""
 
@@ -41,7 +42,7 @@ def install(session: Session, tensorflow: Any, version: str) -> None:
         function = getattr(self, "python_function", None)
         name = str(getattr(function, "__name__", "function"))
         if (
-            str(getattr(function, "__module__", "")).partition(".")[0] in KERAS
+            str(getattr(function, "__module__", "")).partition(".")[0] in OTHERS
             or not session.active
             or counter.inside
             or _in_graph(tensorflow)

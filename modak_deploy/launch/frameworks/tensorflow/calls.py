@@ -154,11 +154,14 @@ class Function(TriedCalls):
     def made(self, variant: Variant) -> Callable[..., Any]:
         """Return what is called for a variant."""
         if variant.name not in self._made:
-            function, levers = self._function, levers_of(variant.levers)
+            function, levers, graph = self._function, levers_of(variant.levers), cast(Graph, self.graph)
+            checks = [check for check in (lever.check(self._tensorflow, graph) for lever in levers) if check]
             for lever in levers:
-                function = lever.function(self._tensorflow, function, cast(Graph, self.graph))
+                function = lever.function(self._tensorflow, function, graph)
 
             def call(*args: Any, **kwargs: Any) -> Any:
+                for check in checks:
+                    check(args, kwargs)
                 with contextlib.ExitStack() as stack:
                     for lever in levers:
                         stack.enter_context(lever.calling())

@@ -2,7 +2,7 @@
 
 import contextlib
 import importlib
-from typing import Any, ContextManager, FrozenSet, List, Mapping, Optional
+from typing import Any, Callable, ContextManager, FrozenSet, List, Mapping, Optional
 
 from ...lever import Lever
 
@@ -22,6 +22,11 @@ HARMLESS = frozenset(("Assert",))
 """Operations with effects that may be repeated."""
 INPUT = ("IteratorGetNext", "MultiDeviceIteratorGetNext", "QueueDequeue", "ReaderRead", "Unstage")
 """Beginnings of the names of operations that take input away: a step done again would be done with the next."""
+RANDOM = ("Random", "Multinomial", "Rng", "TruncatedNormal", "CandidateSampler", "SampleDistorted")
+"""Parts of the names of operations that draw random numbers."""
+DIVISIONS = ("Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod")
+DIVISORS = ("Const", "Maximum", "Rank", "Size")
+"""Operations whose results whole numbers are divided by in TensorFlow's own gradients, by no zero."""
 DISTRIBUTED = ("Collective", "Nccl", "Horovod")
 """Beginnings of the names of operations that wait for other processes or devices."""
 
@@ -32,7 +37,8 @@ class Graph:
     def __init__(self, concrete: Any) -> None:
         self.concrete = concrete
         definition = concrete.graph.as_graph_def()
-        nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+        bodies = [definition.node, *(function.node_def for function in definition.library.function)]
+        nodes = [node for body in bodies for node in body]
         self.operations: FrozenSet[str] = frozenset(node.op for node in nodes)
         self.size = len(nodes)
         self.variables: List[Any] = list(concrete.variables)
@@ -47,7 +53,9 @@ class Graph:
         """Operations that change variables."""
         self.effects = frozenset(stateful - self.changing)
         """Operations with effects beyond variables, such as output and random numbers of a stateful generator."""
-        self.random = any("Random" in name or "Multinomial" in name or "Rng" in name for name in self.operations)
+        self.random = any(part in name for name in self.operations for part in RANDOM)
+        self.divides = any(map(_divides, bodies))
+        """Whether it divides whole numbers by what may be zero."""
         self.input = sorted(name for name in self.operations if name.startswith(INPUT))
         """Operations that take input away."""
         self.distributed = any(name.startswith(DISTRIBUTED) for name in self.operations) or any(
@@ -61,6 +69,16 @@ class Graph:
         listed = {id(variable.handle) for variable in self.variables}
         held = (tensor for tensor in concrete.captured_inputs if tensor.dtype.name == "resource")
         return any(id(tensor) not in listed for tensor in held)
+
+
+def _divides(nodes: Any) -> bool:
+    divisors = {node.name for node in nodes if node.op in DIVISORS}
+    types = importlib.import_module("tensorflow").dtypes
+    return any(
+        types.as_dtype(node.attr["T"].type).is_integer and node.input[1].partition(":")[0] not in divisors
+        for node in nodes
+        if node.op in DIVISIONS
+    )
 
 
 class TensorFlowLever(Lever):
@@ -79,6 +97,10 @@ class TensorFlowLever(Lever):
     def function(self, tensorflow: Any, function: Any, graph: Graph) -> Any:
         """Return what is called in place of a function."""
         return function
+
+    def check(self, tensorflow: Any, graph: Graph) -> Optional[Callable[[Any, Any], None]]:
+        """Return what looks at a call's arguments before it, and raises NotDone for those that are not its own."""
+        return None
 
     def calling(self) -> ContextManager[Any]:
         """Return what each call is done in."""

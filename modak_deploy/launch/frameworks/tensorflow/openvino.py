@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 from ... import hardware, structures
 from .. import openvino_cpu
 from .calls import bytes_of
-from .tables import Rows, numbered
+from .tables import Rows, given_to, numbered
 
 COPIES = 3
 """Times the weights that are held: OpenVINO's own, reordered for its kernels, and those that later ones are compared
@@ -44,10 +44,10 @@ class Converted:
         self._changed = False
         self.comparing = (0.0, 0.0)
         """Seconds that the last call took to compare weights, and those that a comparison takes."""
+        given = given_to(concrete)
         with openvino_cpu.silent():
             model = _model(concrete)
         openvino_cpu.check_precision(model)
-        given = _given(concrete)
         self._count = len(given)
         self._arguments = _arguments(given, model, numbered(tensorflow, concrete, given))
         self._results = _results(tensorflow, concrete, model)
@@ -115,12 +115,6 @@ def _model(concrete: Any) -> Any:
     # The weights are copied: what is shared would follow the program's assignments until it is reordered for a kernel.
     iterator = iterators.GraphIteratorTFGraph(concrete.graph, False)  # it must live until all is converted
     return frontend.convert(frontend.load(iterator))
-
-
-def _given(concrete: Any) -> List[Any]:
-    """Return the tensors of a graph that stand for arguments, without those for variables and constants."""
-    captured = {inner.name for _, inner in concrete.graph.captures}
-    return [tensor for tensor in concrete.inputs if tensor.name not in captured]
 
 
 def _arguments(given: List[Any], model: Any, rows: Dict[str, Rows]) -> List[Argument]:

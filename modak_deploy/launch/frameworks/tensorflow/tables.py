@@ -1,6 +1,6 @@
-"""Which arguments of a graph are numbers of rows of its tables, and which numbers these may be.
+"""Which arguments of a graph are numbers of rows of its tables, or of classes, and which numbers these may be.
 
-TensorFlow on processors refuses a number that a table has not; OpenVINO 2026.4 gives zeros for it.
+TensorFlow on processors refuses a number that a table has not; OpenVINO 2026.4 gives zeros for it, XLA some row.
 """
 
 from typing import Any, Dict, List, NamedTuple, Set
@@ -9,6 +9,8 @@ from ... import structures
 
 GATHERS = ("ResourceGather", "GatherV2", "Gather")
 """Operations that take rows of a table by their numbers."""
+CLASSES = ("SparseSoftmaxCrossEntropyWithLogits",)
+"""Operations that take the numbers of classes."""
 UNCERTAIN = ("ResourceGatherNd", "GatherNd")
 """Operations that take parts of a table by numbers of several dimensions."""
 PASSED = ("Identity", "Reshape", "ExpandDims", "Squeeze", "Cast", "StopGradient", "EnsureShape", "Transpose")
@@ -47,7 +49,15 @@ def numbered(tensorflow: Any, concrete: Any, given: List[Any]) -> Dict[str, Rows
             raise structures.Unsupported("parts of a table are taken by numbers of several dimensions")
         if operation.type in GATHERS and paths.depends(operation.inputs[1]):
             paths.limit(operation.inputs[1], Rows(0, _rows(tensorflow, operation)))
+        if operation.type in CLASSES and paths.depends(operation.inputs[1]):
+            paths.limit(operation.inputs[1], Rows(0, _classes(operation)))
     return paths.rows
+
+
+def given_to(concrete: Any) -> List[Any]:
+    """Return the tensors of a graph that stand for arguments, without those for variables and constants."""
+    captured = {inner.name for _, inner in concrete.graph.captures}
+    return [tensor for tensor in concrete.inputs if tensor.name not in captured]
 
 
 class _Paths:
@@ -95,6 +105,13 @@ def _is_exact(operation: Any, rows: Rows) -> bool:
     kinds = (operation.inputs[0].dtype, operation.outputs[0].dtype)
     small = any(kind.is_floating and kind.size < 4 for kind in kinds)
     return all(kind.is_integer for kind in kinds) or (not small and rows.end <= EXACT_IN_FLOAT)
+
+
+def _classes(operation: Any) -> int:
+    shape = operation.inputs[0].shape
+    if not shape.rank or shape[-1] is None:
+        raise structures.Unsupported("the number of classes is not known")
+    return int(shape[-1])
 
 
 def _rows(tensorflow: Any, operation: Any) -> int:

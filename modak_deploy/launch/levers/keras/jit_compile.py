@@ -1,9 +1,10 @@
 """Keras's steps compiled by XLA."""
 
 import contextlib
-from typing import Any, ContextManager, Iterator, Mapping, Optional
+from typing import Any, Callable, ContextManager, Iterator, Mapping, Optional
 
-from ...frameworks.keras.kinds import TRAIN, KerasLever, Subject
+from ...frameworks.keras.kinds import PREDICT, TRAIN, KerasLever, Subject
+from ...frameworks.tensorflow import xla
 from ._compile import set_default
 
 
@@ -25,7 +26,14 @@ class JitCompile(KerasLever):
             return "a layer draws random numbers, and XLA draws others"
         if subject.random:
             return "the step draws random numbers, and XLA draws others"
-        return None
+        if subject.step is None:
+            return "what the function does with a batch cannot be seen"
+        unchecked = xla.unchecked(subject.tensorflow, subject.step._list_all_concrete_functions())
+        return xla.refusal(subject.graphs) or unchecked
+
+    def compiled(self, subject: Subject) -> Optional[Callable[[Any], Any]]:
+        call = xla.compiled(subject.tensorflow, subject.step)
+        return call if subject.kind == PREDICT else lambda batches: call(next(batches))
 
     def making(self, subject: Subject) -> ContextManager[Any]:
         return _jitted(subject.model)

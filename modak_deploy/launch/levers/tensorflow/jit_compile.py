@@ -1,7 +1,8 @@
 """The program's outermost function compiled by XLA."""
 
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
+from ...frameworks.tensorflow import xla
 from ...frameworks.tensorflow.kinds import Graph, TensorFlowLever
 
 
@@ -20,7 +21,15 @@ class JitCompile(TensorFlowLever):
             return "the function draws random numbers, and XLA draws others"
         if graph.effects:
             return "XLA cannot compile {}".format(sorted(graph.effects)[0])
-        return None
+        return xla.refusal([graph]) or xla.unchecked(tensorflow, [graph.concrete])
+
+    def check(self, tensorflow: Any, graph: Graph) -> Optional[Callable[[Any, Any], None]]:
+        limits = xla.Limits(tensorflow, [graph.concrete])
+
+        def check(args: Any, kwargs: Any) -> None:
+            limits.check((args, kwargs))
+
+        return check
 
     def function(self, tensorflow: Any, function: Any, graph: Graph) -> Any:
         # Not the Python function: tracing it again would repeat what it does in Python, and take the values that

@@ -1,0 +1,85 @@
+"""Functions of TensorFlow compiled by XLA as they were traced, and what TensorFlow checks in them and XLA does not."""
+
+from typing import Any, Callable, Dict, List, Optional
+
+from ... import structures
+from ..steps import NotDone
+from .kinds import Graph
+from .tables import Rows, given_to, numbered
+
+CHECKING = frozenset(
+    ("Assert", "CheckNumerics", "CheckNumericsV2", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve")
+)
+"""Operations that end the program for some values on processors: XLA leaves them out, or gives values all the same."""
+
+
+def refusal(graphs: List[Graph]) -> Optional[str]:
+    """Return why functions are not compiled, by what their graphs hold."""
+    checking = {name for graph in graphs for name in graph.operations & CHECKING}
+    if checking:
+        return "it checks values, which XLA does not ({})".format(min(checking))
+    if any(graph.divides for graph in graphs):
+        return "it divides whole numbers, and XLA does not refuse zero"
+    return None
+
+
+class Limits:
+    """The numbers of rows and classes that the arguments of a function may hold.
+
+    TensorFlow on processors refuses others, and XLA takes some row for them, or gives a loss that is no number.
+    """
+
+    def __init__(self, tensorflow: Any, concretes: List[Any]) -> None:
+        """Take the limits from all traced forms of the function; Unsupported where such numbers are computed."""
+        self._tensorflow = tensorflow
+        self._rows: Dict[int, Dict[int, Rows]] = {}
+        """The limits of arguments by their places, for each number of arguments."""
+        for concrete in concretes:
+            given = given_to(concrete)
+            named = numbered(tensorflow, concrete, given)
+            limits = self._rows.setdefault(len(given), {})
+            for number, tensor in enumerate(given):
+                if tensor.name in named:
+                    rows = named[tensor.name]
+                    limits[number] = rows.both(limits.get(number, rows))
+
+    def check(self, arguments: Any) -> None:
+        """Raise NotDone for arguments that TensorFlow may refuse: it is to say so."""
+        if not any(self._rows.values()):
+            return
+        leaves = [leaf for leaf in self._tensorflow.nest.flatten(arguments) if hasattr(leaf, "dtype")]
+        if len(leaves) not in self._rows:
+            raise NotDone("which arguments are numbers of rows is not known")
+        for number, rows in self._rows[len(leaves)].items():
+            try:
+                rows.check(self._tensorflow.convert_to_tensor(leaves[number]).numpy())
+            except IndexError as error:
+                raise NotDone(str(error)) from None
+
+
+def unchecked(tensorflow: Any, concretes: List[Any]) -> Optional[str]:
+    """Return why it is not known which arguments are to be checked; None where it is."""
+    try:
+        Limits(tensorflow, concretes)
+    except structures.Unsupported as error:
+        return str(error)
+    return None
+
+
+def compiled(tensorflow: Any, step: Any) -> Callable[[Any], Any]:
+    """Return what does a traced function of one argument by XLA.
+
+    Its Python code does not run again: what it counts and draws in Python would go wrong, and what the program has
+    changed there since, without an effect until then, would take effect.
+    """
+    limits = Limits(tensorflow, step._list_all_concrete_functions())
+    function = tensorflow.function(lambda data: step(data), autograph=False, jit_compile=True, reduce_retracing=True)
+    optional = tensorflow.experimental.Optional
+
+    def call(data: Any) -> Any:
+        # Keras hands parts of a batch that are missing on in this way.
+        given = tensorflow.nest.map_structure(lambda leaf: None if isinstance(leaf, optional) else leaf, data)
+        limits.check(given)
+        return function(given)
+
+    return call
