@@ -23,6 +23,7 @@ def both(tmp_path_factory):
     run = runner(tmp_path_factory.mktemp("programs"))
     texts = {
         "predict": PREDICT, "forms": FORMS, "loop": LOOP, "named": NAMED, "draws": DRAWS, "asserts": ASSERTS,
+        "not finite": NOT_FINITE, "products": PRODUCTS,
         **{case: changing(case) for case in CHANGES}, **{str(case): refused(*case) for case in TABLES},
     }  # fmt: skip
     alone = together(run, texts, mode="none")
@@ -189,6 +190,39 @@ def test_a_row_that_a_table_has_not_is_the_programs_error(both, case):
     alone, chosen = both(str(case))
     assert chosen.value == alone.value == "refused"
     assert TABLES[case] in json.dumps(chosen.entries)
+
+
+NOT_FINITE = """
+model = keras.Sequential([keras.Input((4, 4)), keras.layers.Dense(2), keras.layers.GlobalMaxPooling1D()])
+images = x.reshape(320, 4, 4)[:32]
+for number in range(4):
+    model.predict_on_batch(images)
+images[3, 2, 1] = np.nan
+print(json.dumps(np.isnan(model.predict_on_batch(images)).any(axis=1).nonzero()[0].tolist()))
+"""
+
+
+def test_what_is_not_a_number_stays_so(both):
+    alone, chosen = both("not finite")
+    assert of(chosen, "chosen") and "values that are not finite" in of(chosen, "fallback")[0]["reason"]
+    assert chosen.value == alone.value == [3]
+
+
+PRODUCTS = """
+class Hashed(keras.layers.Layer):
+    def call(self, numbers):
+        return tf.cast((numbers * 1000) % 997, tf.float32)
+model = keras.Sequential([keras.Input((4,), dtype="int64"), Hashed(), keras.layers.Dense(2)])
+small = np.arange(128).reshape(32, 4)
+sums = [float(model.predict_on_batch(small).sum()) for number in range(3)]
+print(json.dumps([*sums, float(model.predict_on_batch(small + 5_000_000).sum())]))
+"""
+
+
+def test_products_of_whole_numbers_stay_tensorflows(both):
+    alone, chosen = both("products")
+    assert chosen.value == alone.value
+    assert "it multiplies whole numbers" in of(chosen, "fallback")[0]["reason"]
 
 
 DRAWS = """

@@ -147,6 +147,15 @@ def check_range(array: Any) -> None:
         raise ArithmeticError("an argument holds values that are not numbers")
 
 
+def check_finite(array: Any) -> None:
+    """Raise ValueError for values that are not finite, which some of the processor's kernels lose (2026.4).
+
+    The largest of numbers is one of them, and a number is clipped to one, where TensorFlow's result is not a number.
+    """
+    if array.dtype.kind == "f" and not bool(importlib.import_module("numpy").isfinite(array).all()):
+        raise ValueError("an argument holds values that are not finite")
+
+
 def check_precision(model: Any) -> None:
     """Raise ValueError for a model in double precision, whose kernels on the processor are in single precision."""
     for operation in model.get_ops():

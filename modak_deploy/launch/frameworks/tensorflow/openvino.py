@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 from ... import hardware, structures
 from .. import openvino_cpu
 from .calls import bytes_of
-from .tables import Rows, given_to, numbered
+from .tables import Rows, check_products, given_to, numbered
 
 COPIES = 3
 """Times the weights that are held: OpenVINO's own, reordered for its kernels, and those that later ones are compared
@@ -45,6 +45,7 @@ class Converted:
         self.comparing = (0.0, 0.0)
         """Seconds that the last call took to compare weights, and those that a comparison takes."""
         given = given_to(concrete)
+        check_products(concrete, given)
         with openvino_cpu.silent():
             model = _model(concrete)
         openvino_cpu.check_precision(model)
@@ -66,6 +67,7 @@ class Converted:
             # not to write into.
             array = importlib.import_module("numpy").asarray(leaves[argument.number])
             openvino_cpu.check_range(array)
+            openvino_cpu.check_finite(array)
             if argument.rows is not None:
                 argument.rows.check(array)
             feed[argument.port] = array

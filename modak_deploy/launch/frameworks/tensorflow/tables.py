@@ -17,6 +17,8 @@ PASSED = ("Identity", "Reshape", "ExpandDims", "Squeeze", "Cast", "StopGradient"
 """Operations that leave numbers as they are."""
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
 """Operations whose result says nothing of the numbers that they are given."""
+PRODUCTS = ("Mul", "Square", "Pow", "Prod", "Cumprod", "LeftShift", "MatMul", "BatchMatMulV2")
+"""Operations whose results are much larger than what they are given."""
 CHOICES = ("Select", "SelectV2")
 EXACT_IN_FLOAT = 2**24
 
@@ -52,6 +54,15 @@ def numbered(tensorflow: Any, concrete: Any, given: List[Any]) -> Dict[str, Rows
         if operation.type in CLASSES and paths.depends(operation.inputs[1]):
             paths.limit(operation.inputs[1], Rows(0, _classes(operation)))
     return paths.rows
+
+
+def check_products(concrete: Any, given: List[Any]) -> None:
+    """Raise Unsupported where arguments are multiplied as whole numbers of 64 bits, which need not fit into 32."""
+    paths = _Paths({tensor.name for tensor in given})
+    for operation in concrete.graph.get_operations():
+        wide = operation.type in PRODUCTS and operation.outputs[0].dtype.name in ("int64", "uint64", "uint32")
+        if wide and any(paths.depends(tensor) for tensor in operation.inputs):
+            raise structures.Unsupported("it multiplies whole numbers, and OpenVINO does so in 32 bits")
 
 
 def given_to(concrete: Any) -> List[Any]:
