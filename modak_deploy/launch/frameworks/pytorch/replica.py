@@ -51,6 +51,8 @@ def refusal(torch: Any, root: Any) -> Optional[str]:
     plain = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.Tensor))
     for module in root.modules():
         name = type(module).__name__
+        if any(part.__module__.partition(".")[0] == "keras" for part in type(module).__mro__):
+            return "it is or holds a layer of Keras, whose state is not all seen"
         if isinstance(module, special) or name in ("OptimizedModule", "FullyShardedDataParallel"):
             return "it is or holds a {}".format(name)
         for value in list(module._parameters.values()) + list(module._buffers.values()):

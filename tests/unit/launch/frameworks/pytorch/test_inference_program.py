@@ -228,3 +228,12 @@ def test_exporting_sees_the_programs_own_module(torch, models, follow, strict):
     with torch.no_grad():
         exported = torch.export.export(model, (torch.randn(2, 3, 8, 8),), strict=strict)
     assert "bfloat16" not in str(exported.graph)
+
+
+def test_layers_of_keras_on_pytorch_are_left_alone(torch, models, follow):
+    model = models()
+    layer = type("Layer", (torch.nn.Identity,), {"__module__": "keras.src.layers.layer"})
+    model.layer = type("Own", (layer,), {})()
+    session, _ = follow(model)
+    run(torch, model, 10)
+    assert session.record.of("no_trials")[0]["reason"] == "it is or holds a layer of Keras, whose state is not all seen"
