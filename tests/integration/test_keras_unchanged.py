@@ -106,7 +106,8 @@ except tf.errors.InvalidArgumentError:
     print(json.dumps("refused"))
 """
 TEXTS = {
-    "drawn": BEGIN + DRAWN, "python": BEGIN + PYTHON, "eager": EAGER, "asserted": ASSERTED,
+    "drawn": BEGIN + DRAWN, "truncated": BEGIN + DRAWN.replace("normal", "truncated_normal"),
+    "python": BEGIN + PYTHON, "eager": EAGER, "asserted": ASSERTED,
 }  # fmt: skip
 JITTED = ("python", "eager")
 
