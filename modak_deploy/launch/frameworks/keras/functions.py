@@ -278,7 +278,7 @@ class BatchFunction(TriedCalls):
         traces = any(lever.tracing(subject) is not None for lever in levers)
         step = _traced(subject, levers, getattr(subject.model, name)) if traces else None
         made = [] if traces else [lever.compiled(subject) for lever in levers]
-        function = next((one for one in made if one is not None), self.default)
+        function = next((call for call in made if call is not None), self.default)
         if traces or (builds and function is self.default):
             own = values[attribute]
             with contextlib.ExitStack() as stack:
