@@ -173,9 +173,10 @@ except tf.errors.InvalidArgumentError:
 """
 
 
+# Why the lever is given up; it is not where the program's own call is refused as well.
 TABLES = {
-    ("dtype='int64'", "words", 0): "a table of 20",
-    ("dtype='float32'", "words", 0): "a table of 20",
+    ("dtype='int64'", "words", 0): None,
+    ("dtype='float32'", "words", 0): None,
     ("dtype='int64'", "words + 1", 1): "taken by numbers that are computed",
 }
 
@@ -189,7 +190,8 @@ def refused(kind, numbers, first):
 def test_a_row_that_a_table_has_not_is_the_programs_error(both, case):
     alone, chosen = both(str(case))
     assert chosen.value == alone.value == "refused"
-    assert TABLES[case] in json.dumps(chosen.entries)
+    assert of(chosen, "chosen")
+    assert [TABLES[case] in one["reason"] for one in of(chosen, "fallback")] == [True] * bool(TABLES[case])
 
 
 NOT_FINITE = """
@@ -204,7 +206,7 @@ print(json.dumps(np.isnan(model.predict_on_batch(images)).any(axis=1).nonzero()[
 
 def test_what_is_not_a_number_stays_so(both):
     alone, chosen = both("not finite")
-    assert of(chosen, "chosen") and "values that are not finite" in of(chosen, "fallback")[0]["reason"]
+    assert of(chosen, "chosen") and "values that are not numbers" in of(chosen, "fallback")[0]["reason"]
     assert chosen.value == alone.value == [3]
 
 
