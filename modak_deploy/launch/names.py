@@ -57,16 +57,24 @@ def _first(command: List[str]) -> Optional[str]:
         elif not argument.startswith("--"):
             for position, letter in enumerate(argument[1:], 1):
                 if letter in "cm":
-                    return os.getcwd()
+                    return _here()
                 if letter in _SEPARATE:
                     if position == len(argument) - 1:
                         next(arguments, None)
                     break
-    return os.getcwd()
+    return _here()
 
 
-def _of_script(path: str) -> str:
+def _of_script(path: str) -> Optional[str]:
     if path == "-":
-        return os.getcwd()
+        return _here()
     real = os.path.realpath(path)
     return real if os.path.isdir(real) or real.endswith((".zip", ".pyz", ".whl")) else os.path.dirname(real)
+
+
+def _here() -> Optional[str]:
+    """Return the current folder; None where it has been removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None

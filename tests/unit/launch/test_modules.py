@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from modak_deploy.catalogue import load_catalogue
-from modak_deploy.launch import bundle, config, lever, processes, structures, versions
+from modak_deploy.launch import bundle, config, lever, names, processes, structures, versions
 from modak_deploy.launch.estimate import Estimate
 from modak_deploy.launch.hooks import ImportHooks
 from modak_deploy.launch.progress import Progress
@@ -352,3 +352,11 @@ def test_an_estimate_is_not_moved_by_outliers():
         estimate.add(seconds)
     assert estimate.median == 1.0
     assert estimate.noise < 0.2
+
+
+def test_where_a_command_runs_may_be_gone(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert names._first(["python", "-c", "1"]) is None
+    assert names._first(["python", "-"]) is None
