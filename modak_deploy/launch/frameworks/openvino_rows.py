@@ -5,7 +5,9 @@ such numbers, and which they may be, is told here. Whole numbers that do not fit
 OpenVINO computes them in 32 bits or in single precision, and takes the nearest one that fits.
 """
 
-from typing import Any, Dict, FrozenSet, NamedTuple, Optional
+from typing import Any, Dict, FrozenSet, List, Optional
+
+from .rows import Rows
 
 GATHER = "Gather"
 """Takes rows of its first input by the numbers in its second one; its third one is the axis."""
@@ -24,17 +26,6 @@ ARITHMETIC = {
 COMPUTED: FrozenSet[str] = frozenset(("",))
 """Stands for numbers that are computed from those of inputs; others have the names of the inputs that hold them."""
 NONE: FrozenSet[str] = frozenset()
-
-
-class Rows(NamedTuple):
-    """The numbers of rows that an input may hold for a table of a size: from ``-size`` on, below ``size``."""
-
-    size: int
-
-    def check(self, array: Any) -> None:
-        """Raise IndexError for an array that holds others."""
-        if array.size and not (array.min() >= -self.size and array.max() < self.size):
-            raise IndexError("an argument holds numbers of rows that a table of {} has not".format(self.size))
 
 
 def limits(model: Any) -> Dict[str, Rows]:
@@ -64,12 +55,12 @@ def _wraps(operation: Any, kind: str) -> bool:
     return any(bits in types.split() and kind in kinds for types, kinds in ARITHMETIC.items())
 
 
-def _result(kind: str, given: Any) -> FrozenSet[str]:
+def _result(kind: str, given: List[FrozenSet[str]]) -> FrozenSet[str]:
     """Return whose numbers the result of an operation has."""
     if kind == SHAPES or not any(given):
         return NONE
     if kind in PASSED or (kind == GATHER and not given[1]):
-        return given[0]  # type: ignore[no-any-return]
+        return given[0]
     if kind == "Concat" and COMPUTED not in given:
         return NONE.union(*given)
     return COMPUTED
@@ -78,8 +69,9 @@ def _result(kind: str, given: Any) -> FrozenSet[str]:
 def _limit(rows: Dict[str, Rows], names: FrozenSet[str], count: Optional[int]) -> None:
     if names == COMPUTED or count is None:
         raise ValueError("the model takes rows of a table by numbers that are computed")
+    limit = Rows(-count, count)
     for name in names:
-        rows[name] = min(rows.get(name, Rows(count)), Rows(count))
+        rows[name] = limit.both(rows.get(name, limit))
 
 
 def _count(gather: Any) -> Optional[int]:

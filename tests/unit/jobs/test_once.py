@@ -263,8 +263,7 @@ def test_a_task_that_has_begun_tells_the_arrays_id(
     (tmp_path / "work").mkdir()
     (tmp_path / "job.sh").write_text(part.script())
     subprocess.run(["sh", tmp_path / "job.sh"], env={"PATH": "/usr/bin:/bin", **variables}, text=True, check=True)
-    start = parse_start((tmp_path / "state" / "start.1").read_text())
-    assert start is not None
+    assert (start := parse_start((tmp_path / "state" / "start.1").read_text())) is not None
     assert part.scheduler.id_of(start.job) == number
 
 

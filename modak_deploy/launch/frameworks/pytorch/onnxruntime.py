@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ... import hardware, structures
 from .. import openvino_cpu
+from ..onnxruntime.sessions import OWN
 from .conversions import version
 from .exported import Exported, Keep, results_of
 
@@ -127,7 +128,7 @@ class InSession(Exported):
         with _silent(), _unlogged(runtime), _on(self._torch, device):
             # Without a fallback, of which it would print a line; nor does the adapter of sessions keep the content.
             session = runtime.InferenceSession(data, sess_options=options, providers=providers, enable_fallback=0)
-        session._modak_own = True  # for the adapter of sessions
+        setattr(session, OWN, True)  # for the adapter of sessions
         if device.type == "cuda" and CUDA not in session.get_providers():
             # It says so in its log alone, and goes on with the processor (1.31).
             raise structures.Unsupported("ONNX Runtime cannot load its libraries for the GPU")

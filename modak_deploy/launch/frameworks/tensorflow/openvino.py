@@ -7,8 +7,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from ... import hardware, structures
 from .. import openvino_cpu
+from ..rows import Rows
 from .calls import bytes_of
-from .tables import Rows, check_products, given_to, numbered
+from .tables import check_products, given_to, numbered
 
 COPIES = 3
 """Times the weights that are held: OpenVINO's own, reordered for its kernels, and those that later ones are compared

@@ -3,9 +3,10 @@
 TensorFlow on processors refuses a number that a table has not; OpenVINO 2026.4 gives zeros for it, XLA some row.
 """
 
-from typing import Any, Dict, List, NamedTuple, Set
+from typing import Any, Dict, List, Set
 
 from ... import structures
+from ..rows import Rows
 
 GATHERS = ("ResourceGather", "GatherV2", "Gather")
 """Operations that take rows of a table by their numbers."""
@@ -21,22 +22,6 @@ PRODUCTS = ("Mul", "Square", "Pow", "Prod", "Cumprod", "LeftShift", "MatMul", "B
 """Operations whose results are much larger than what they are given."""
 CHOICES = ("Select", "SelectV2")
 EXACT_IN_FLOAT = 2**24
-
-
-class Rows(NamedTuple):
-    """The numbers of rows that an argument may hold: from ``first`` on, below ``end``."""
-
-    first: int
-    end: int
-
-    def check(self, array: Any) -> None:
-        """Raise IndexError for an array that holds others; what is not a number is none of a row."""
-        if array.size and not (array.min() > self.first - 1 and array.max() < self.end):
-            raise IndexError("an argument holds numbers of rows that a table of {} has not".format(self.end))
-
-    def both(self, other: "Rows") -> "Rows":
-        """Return what is a number for two tables."""
-        return Rows(max(self.first, other.first), min(self.end, other.end))
 
 
 def numbered(tensorflow: Any, concrete: Any, given: List[Any]) -> Dict[str, Rows]:

@@ -3,9 +3,10 @@
 from typing import Any, Callable, Dict, List, Optional
 
 from ... import structures
+from ..rows import Rows
 from ..steps import NotDone
 from .kinds import Graph
-from .tables import Rows, given_to, numbered
+from .tables import given_to, numbered
 
 CHECKING = frozenset(
     ("Assert", "CheckNumerics", "CheckNumericsV2", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve")
