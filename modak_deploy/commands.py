@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from modak_deploy.answers import answer
 from modak_deploy.diagnostics import Diagnostic
-from modak_deploy.errors import InputError, OptionError, TargetError
+from modak_deploy.errors import InputError, TargetError
 from modak_deploy.util.files import PRIVATE, write_atomically
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _planned(description: "Description", search: Sequence[Path], config: Path | 
                 inquiries=inquiries,
                 notice=lambda text: print(text, file=sys.stderr),
             )
-    except OptionError as error:
+    except InputError as error:
         raise error.located(description.locate) from None
 
 
@@ -174,9 +174,13 @@ def compare_targets(document: Path, *, config: Path | None) -> None:
     """Ask the targets that ``document`` describes about themselves; TargetError lists what is found to be otherwise."""
     from modak_deploy.discovery import differences
     from modak_deploy.inventory import load_targets
+    from modak_deploy.transport.connect import check_reachable
 
+    targets = load_targets(document)
+    for target in targets:
+        check_reachable(target, "'modak discover --check'", source=document)
     diagnostics: list[Diagnostic] = []
-    for target in load_targets(document):
+    for target in targets:
         reported = _facts(target, target, config)
         diagnostics += [
             Diagnostic(f"{target.name}: {difference}", "target-differs", source=str(document))

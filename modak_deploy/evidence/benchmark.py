@@ -32,6 +32,7 @@ from modak_deploy.performance.recording import FIRST, LATER, check_recordable, m
 from modak_deploy.planning import plan_deployment, with_image
 from modak_deploy.schedulers import options
 from modak_deploy.transport.base import Transport
+from modak_deploy.transport.connect import check_reachable
 
 DRIVER, SETTINGS, LAUNCHER = "modak_benchmark.pyz", "settings.json", "modak_launch.zip"
 METHOD = (
@@ -72,6 +73,7 @@ def prepare(
     default_python: str | None = None,
 ) -> Prepared:
     """Decide what is measured, and plan the benchmark's job; nothing is submitted."""
+    check_reachable(deployment.target, "a benchmark")
     catalogue = catalogue_for(deployment.request.catalogue, search)
     now = datetime.now(UTC)
     first = plan_deployment(deployment, transport, search=search, now=now, default_python=default_python)

@@ -47,12 +47,13 @@ def destination_of(
     from modak_deploy.documents import load_deployment
     from modak_deploy.images.store import ImageStore
     from modak_deploy.jobs.control import Jobs
-    from modak_deploy.transport.connect import connect
+    from modak_deploy.transport.connect import check_reachable, connect
 
     target, job = Target(name="localhost"), JobOptions()
     if document is not None:
         deployment = load_deployment(document)
         target, job = deployment.target, deployment.job
+        check_reachable(target, "'modak image'", source=document)
     if images is not None:
         target = target.model_copy(update={"images": images})
     with ExitStack() as stack:

@@ -12,6 +12,7 @@ from modak_deploy.documents.sitefiles import search_path, site_files
 from modak_deploy.documents.sites import Site, Sites, load_site_settings, read_site_file
 from modak_deploy.errors import InputError, ModakError, TargetError, all_of
 from modak_deploy.model.target import Target
+from modak_deploy.transport.connect import check_reachable
 
 
 def listing(sites: Sites, *, as_json: bool) -> str:
@@ -91,6 +92,7 @@ def check_targets(names: Sequence[str], config: Path | None) -> str:
         data = {"name": site.name, **site.settings.target.model_dump(mode="json", exclude_unset=True)}
         target = Target.model_validate(data)
         position = site.position
+        check_reachable(target, "'modak site check'", source=position.source, line=position.line)
         diagnostics += [
             Diagnostic(f"{site.name}: {text}", "target-differs", source=position.source, line=position.line)
             for text in differences(target, ask_target(target, target, config))

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from modak_deploy.answers import answer
 from modak_deploy.catalogue.site import catalogue_for
 from modak_deploy.documents import find_sources, read_description
-from modak_deploy.errors import InputError, OptionError
+from modak_deploy.errors import InputError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import Jobs
 from modak_deploy.jobs.settings import Reporter
@@ -20,7 +20,7 @@ from modak_deploy.model.plan import Plan
 from modak_deploy.performance.paths import data_folder, store_in_use
 from modak_deploy.planning import plan_deployment, with_image
 from modak_deploy.transport.base import Transport
-from modak_deploy.transport.connect import connect
+from modak_deploy.transport.connect import check_reachable, connect
 from modak_deploy.tuning.search import Options, Outcome, Say, Search, WouldSubmit
 
 
@@ -44,6 +44,7 @@ def tune(
         raise InputError(
             "not supported by 'modak tune'", key="other_targets", hint="describe the one target to tune for"
         )
+    check_reachable(deployment.target, "'modak tune'")
     plan = plan_deployment(deployment, transport, search=search, now=datetime.now(UTC), default_python=default_python)
     plan = with_image(plan, transport, search=search)
     catalogue = catalogue_for(deployment.request.catalogue, list(search))
@@ -108,7 +109,7 @@ def write_tuning(
                 options=options,
                 default_python=sys.executable if deployment.target.host is None else None,
             )
-        except OptionError as error:
+        except InputError as error:
             raise error.located(description.locate) from None
     text = "\n".join(lines(plan, outcome)) if outcome is not None else ""
     answer({"name": plan.name, "target": plan.target.name, "outcome": outcome}, text)

@@ -100,3 +100,18 @@ def test_slurm_over_ssh_stands_in_for_a_machine_that_is_too_small(
     undeployed = slurm_site.play("undeploy")
     assert undeployed.code == 0, undeployed.text
     assert not list(real_slurm.home.glob(f".modak/runs/{document['application']['name']}-*"))
+
+
+@pytest.mark.parametrize("playbook", ["benchmark", "tune"])
+def test_what_cannot_be_measured_on_is_refused_and_not_passed_over(playbook: str, machine_site: Site) -> None:
+    document = described(machine_site.folder)
+    machine_site.write(document)
+    several = machine_site.play(playbook)
+    assert several.code != 0 and "other_targets is not supported" in several.text
+    del document["other_targets"]
+    cloud = {"provider": "aws", "region": "us-east-1", "machine_image": "ami-1", "access": ["192.0.2.0/24"]}
+    document["target"] = {"name": "aws", "type": "cloud", "user": "admin", "private_key": "key", "cloud": cloud}
+    machine_site.write(document)
+    created = machine_site.play(playbook)
+    assert created.code != 0 and "target.type: cloud is not supported" in created.text
+    assert not machine_site.results.exists()
