@@ -4,6 +4,7 @@ python -m modak_deploy.launch [OPTION ...] -- COMMAND [ARGUMENT ...]
 """
 
 import argparse
+import difflib
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import tempfile
 from typing import Any, Dict, List, Optional
 
 from . import bundle, lever, record
-from .config import MODES, SURVEY, VARIABLE, VERSION
+from .config import MODES, SURVEY, VARIABLE, VERSION, ConfigError, parse
 
 PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 """Signals that are meant for the command, where they are sent to the process that runs it."""
@@ -49,6 +50,9 @@ def main(arguments: List[str]) -> int:
     if not command:
         parser.error("a command is required")
     config = _config(options)
+    problem = _problem(options, config)
+    if problem is not None:
+        parser.error(problem)
     if options.trials != SURVEY:
         return _run(config, command)
     with tempfile.TemporaryDirectory(prefix="modak-survey-") as folder:
@@ -61,6 +65,23 @@ def main(arguments: List[str]) -> int:
             signal.signal(signal.SIGINT, before)
         _tell(config["record"])
     return code
+
+
+def _problem(options: argparse.Namespace, config: Dict[str, Any]) -> Optional[str]:
+    """Return what is wrong with the options: the command would run to its end without the launcher."""
+    valid = [item.name for item in lever.all_levers()]
+    sets = [name for names in config["trials"].get("sets", ()) for name in names]
+    for option, names in (("--lever", options.lever), ("--candidate", options.candidate or ()), ("--set", sets)):
+        for name in names:
+            if name not in valid:
+                close = difflib.get_close_matches(name, valid, 1)
+                hint = "did you mean '{}'?".format(close[0]) if close else "--list shows the levers"
+                return "argument {}: no lever has the name '{}'; {}".format(option, name, hint)
+    try:
+        parse(config)
+    except ConfigError as error:
+        return "argument --{}".format(str(error).replace("trials.", "", 1))
+    return None
 
 
 def _tell(folder: str) -> None:
