@@ -23,6 +23,8 @@ from modak_deploy.transport.base import Transport
 from modak_deploy.transport.connect import connect
 
 Notice = Callable[[str], None]
+DOCUMENTS = (".yml", ".yaml", ".json")
+"""How the names of documents end; any other name is that of a run."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,10 @@ def select(arguments: Arguments) -> Selected:
             if extra.values:
                 raise InputError("keys of documents are not supported with the name of a run", hint="name its document")
             return Selected(name, options, folders([*arguments.search, *map(Path, options.search_paths)], ()), name)
+        if "/" not in name and paths[0].suffix not in DOCUMENTS:
+            where = f"no run of this name is in {results_folder(options)}"
+            hint = f"{where}; 'modak status' shows the runs"
+            raise InputError("file not found", source=name, hint=hint, code="file-not-found")
     _check_documents(paths)
     description = read_description(*paths)
     deployment, options = parse(description, extra)

@@ -114,7 +114,7 @@ def _problem(details: Any, location: Location, model: type[BaseModel]) -> Diagno
     if kind == "string_pattern_mismatch":
         pattern = PATTERNS.get(context["pattern"], "of the form " + context["pattern"])
         return Diagnostic(f"must be {pattern}, not {text}", "invalid-value")
-    if kind == "string_too_short":
+    if kind == "string_too_short" or (kind == "too_short" and context["min_length"] == 1):
         return Diagnostic("must not be empty", "invalid-value")
     if kind == "literal_error":
         return _no_choice(context["expected"], value)
@@ -210,7 +210,7 @@ def _hint_for_key(key: str, keys: list[str], model: type[BaseModel]) -> str:
             others.setdefault(name, f"'{dotted(location)}'" if location else "the document's top")
     if key in others:
         return f"it belongs in {others[key]}"
-    if close := close_match(key, others):
+    if close := close_match(key, others, cutoff=0.75):
         return f"did you mean '{close}' in {others[close]}?"
     return f"the keys here are {', '.join(keys)}"
 

@@ -55,9 +55,8 @@ options:
     default: results
 attributes:
   check_mode:
-    description: Says that something would be measured, and does nothing.
-    support: partial
-    details: Whether the search has come to its end already is not looked at.
+    description: Submits and records nothing. Says that the search would go on, or what one came to that has ended.
+    support: full
 requirements:
   - Optuna on the controller, C(pip install 'modak-deploy[tune]')
 seealso:
@@ -84,7 +83,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 tuning:
-  description: What the search came to; null in check mode.
+  description: What the search came to; null in check mode where it has not ended.
   returned: success
   type: dict
   sample:

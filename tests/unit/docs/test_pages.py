@@ -82,3 +82,11 @@ def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
     files = (TOP / "tests").rglob("test_*.py")
     there = {name for path in files for name in re.findall(r"def (test_\w+)", path.read_text())}
     assert set(re.findall(r"`(test_\w+)`", page.read_text())) <= there
+
+
+def test_the_page_of_diagnostics_has_every_code() -> None:
+    page = (TOP / "docs" / "diagnostics.md").read_text()
+    sources = [path.read_text() for path in (TOP / "modak_deploy").rglob("*.py")]
+    codes = {code for text in sources for code in re.findall(r'\bcode ?= ?"([a-z]+(?:-[a-z]+)*)"', text)}
+    assert {"missing-key", "interrupted"} <= codes
+    assert sorted(code for code in codes if f"`{code}`" not in page) == []
