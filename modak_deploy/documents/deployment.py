@@ -22,8 +22,8 @@ class PlaybookOptions(Model):
     force: bool = False
     """Plan again and run again although nothing has changed."""
     record: bool | None = None
-    """Add what the completed job took to the user's measurements; where nothing is said, what it has tried, and the whole
-    where it ran undisturbed."""
+    """Add what the completed job took to the user's measurements; where nothing is said, what it has tried, and what it
+    took as a whole where it ran undisturbed."""
     wait: bool = True
     """Wait for the end of the job and fetch its results."""
     timeout_seconds: NonNegative = 0
