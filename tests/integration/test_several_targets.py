@@ -106,6 +106,8 @@ def test_slurm_over_ssh_stands_in_for_a_machine_that_is_too_small(
 def test_what_cannot_be_measured_on_is_refused_and_not_passed_over(playbook: str, machine_site: Site) -> None:
     document = described(machine_site.folder)
     machine_site.write(document)
+    ignored = machine_site.play(playbook, "-e", "wait=false")
+    assert ignored.code != 0 and "wait is not supported" in ignored.text
     several = machine_site.play(playbook)
     assert several.code != 0 and "other_targets is not supported" in several.text
     del document["other_targets"]
