@@ -13,7 +13,7 @@ from modak_deploy.documents import LocalSource, find_sources
 from modak_deploy.errors import JobError
 from modak_deploy.evidence.bundle import archive
 from modak_deploy.evidence.configurations import Wanted, check_supported, entry, plans_of
-from modak_deploy.evidence.finished import REPEATS, Description, Finished, read_finished, write_description
+from modak_deploy.evidence.finished import DESCRIPTION, REPEATS, Description, Finished, read_finished, write_description
 from modak_deploy.evidence.protocol import Protocol, Repeat, settings
 from modak_deploy.images.store import realise
 from modak_deploy.jobrequest import job_request
@@ -99,6 +99,7 @@ def _prepared(
         "first_key": FIRST,
         "later_key": LATER,
         "run_limit": None,
+        "array": first.job.array is not None,
     }
     driver_settings = settings(protocol, [entry(plan, counts=counts) for plan in plans], **more)
     texts = {DRIVER: archive(), SETTINGS: driver_settings.encode(), LAUNCHER: bundle.archive()}
@@ -153,6 +154,8 @@ def carry_out(
         fetched = jobs.fetch_results(present.job, result, results)
     folder = results / prepared.folder
     if fetched.result.state != "completed":
+        # Of an earlier benchmark of this name, and not of what was measured now.
+        (folder / DESCRIPTION).unlink(missing_ok=True)
         raise JobError(explanation(request, fetched.result))
     first = prepared.configurations[0]
     description = Description(

@@ -65,7 +65,9 @@ def read_finished(folder: Path) -> Finished:
     """Return a benchmark from its results folder; InputError names the file and what is wrong with it."""
     path = folder / DESCRIPTION
     description = check(Description, parse_json(read_text(path), str(path)), origin=str(path))
+    measured = {plan.chosen.name for plan in description.plans}
     repeats = read_repeats(folder / REPEATS, description.repeats)
+    repeats = [repeat for repeat in repeats if not measured or repeat.name in measured]
     results = outcomes(repeats)
     if not any(outcome.name == description.default and outcome.counted for outcome in results):
         raise InputError(f"{folder / REPEATS}: no repeat of '{description.default}', with which others are compared")

@@ -13,13 +13,16 @@ from pydantic import Field, ValidationError
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import Line, Model, NonNegative, Positive, Text
 from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval, t975
+from modak_deploy.reported import MAX_TIME
 
 MAD = 1.4826
 """Median absolute deviation to standard deviation, of normally distributed values."""
 DEVIATIONS, LEAST_APART = 3.5, 0.05
 FEWEST = 8
 """Runs from which on there are outliers: of fewer nobody can say what is usual."""
-Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+LONGEST = 3e11
+"""Seconds that nothing takes: ten thousand years. What a target reports is bounded, so that it can be computed with."""
+Number = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
 
 
 class Protocol(Model):
@@ -51,15 +54,15 @@ class Repeat(Model):
     """One run, as the driver wrote it."""
 
     name: Line
-    block: int
+    block: Annotated[int, Field(ge=-1, le=10**9)]
     """Number of the round; -1 for the warm-up."""
     attempt: NonNegative = 0
     fault: Text | None = None
     """Why its configuration does not count."""
-    time: NonNegative
+    time: Annotated[int, Field(ge=0, le=int(MAX_TIME))]
     load: Number
-    code: int | None = None
-    wall: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    code: Annotated[int, Field(ge=-65535, le=65535)] | None = None
+    wall: Annotated[float, Field(ge=1e-6, le=LONGEST, allow_inf_nan=False)]
     cpu: Number
     """Processor seconds of all its processes."""
     others: Number | None = None
@@ -153,14 +156,16 @@ def outcomes(repeats: Sequence[Repeat]) -> list[Outcome]:
     Left out are the warm-up, disturbed runs (unless all are), and outliers: further from the median of the logarithms
     than 3.5 standard deviations as the median absolute deviation gives them, and than 5 %, of eight runs or more.
     """
+    by_name: dict[str, list[Repeat]] = {}
+    for repeat in repeats:
+        by_name.setdefault(repeat.name, []).append(repeat)
     results = []
-    for name in dict.fromkeys(repeat.name for repeat in repeats):
-        mine = [repeat for repeat in repeats if repeat.name == name]
+    for name, mine in by_name.items():
         fault = next((repeat.fault for repeat in mine if repeat.fault), None)
         rounds = [repeat for repeat in mine if repeat.block >= 0 and not repeat.fault]
         quiet = [repeat for repeat in rounds if not repeat.disturbed]
         kept = quiet or _last_of_each(rounds)
-        inner = [repeat for repeat in kept if not _is_outlier(repeat, kept)]
+        inner = _without_outliers(kept)
         results.append(Outcome(name, inner, len(rounds) - len(kept), len(kept) - len(inner), fault))
     return results
 
@@ -169,13 +174,14 @@ def _last_of_each(rounds: Sequence[Repeat]) -> list[Repeat]:
     return list({repeat.block: repeat for repeat in rounds}.values())
 
 
-def _is_outlier(repeat: Repeat, others: Sequence[Repeat]) -> bool:
-    if len(others) < FEWEST:
-        return False
-    logs = [math.log(other.wall) for other in others]
+def _without_outliers(repeats: Sequence[Repeat]) -> Sequence[Repeat]:
+    if len(repeats) < FEWEST:
+        return repeats
+    logs = [math.log(repeat.wall) for repeat in repeats]
     middle = statistics.median(logs)
     spread = MAD * statistics.median(abs(value - middle) for value in logs)
-    return abs(math.log(repeat.wall) - middle) > max(DEVIATIONS * spread, math.log1p(LEAST_APART))
+    far = max(DEVIATIONS * spread, math.log1p(LEAST_APART))
+    return [repeat for repeat, value in zip(repeats, logs, strict=True) if abs(value - middle) <= far]
 
 
 def gain(default: Outcome, other: Outcome) -> Interval:

@@ -5,22 +5,28 @@ on where it was, in its next attempt too. docs/benchmark.md says what is measure
 """
 
 import ctypes
+import fcntl
+import io
 import json
 import math
 import os
 import random
-import shutil
+import signal
 import statistics
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NoReturn
 
-from .machine import processors
+from .machine import end_all, processors
 from .results import Reference
-from .runs import Run, fail, tail
+from .runs import Run, fail, printable, remove, tail
 
 TASKS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID", "SGE_TASK_ID")
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2): conmon and its container become our children, so that their time is counted
+PR_SET_PDEATHSIG = 1
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+GRACE = 2.0
+"""Seconds from SIGTERM to SIGKILL for the run that goes on when the driver is ended."""
 T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
         2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)  # fmt: skip
 """Student's t at 97.5 % for 1 to 20 degrees of freedom."""
@@ -32,7 +38,9 @@ class Benchmark:
     def __init__(self, settings: Dict[str, Any]) -> None:
         self.settings = settings
         self.configurations = settings["configurations"]
-        task = next((os.environ[name] for name in TASKS if os.environ.get(name, "").isdigit()), None)
+        # Not where the job is no array: it may have been started within a task of one.
+        tasks = TASKS if settings.get("array", True) else ()
+        task = next((os.environ[name] for name in tasks if os.environ.get(name, "").isdigit()), None)
         self.seed = "{}-{}".format(settings["seed"], task or 0)
         suffix = "" if task is None else "." + task
         self.runs = "runs" + suffix
@@ -42,6 +50,17 @@ class Benchmark:
         self.reference = Reference(settings["tolerance"])
         self.dropped: Dict[int, str] = {}
 
+    def alone(self) -> None:
+        """Let no other driver measure in the same folder at the same time."""
+        os.makedirs(self.runs, exist_ok=True)
+        self.lock = os.open(self.runs, os.O_RDONLY)
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fail(f"another benchmark runs in {os.getcwd()}")
+        except OSError:  # no locks there
+            pass
+
     def resume(self) -> None:
         """Take what this and earlier attempts of the job have measured."""
         os.makedirs("benchmark", exist_ok=True)
@@ -49,25 +68,17 @@ class Benchmark:
         earlier = os.path.join(job, "attempts")
         folders = sorted(os.listdir(earlier), key=len) if os.path.isdir(earlier) else []
         paths = [os.path.join(earlier, name, "work", self.path) for name in folders]
-        kept: Optional[List[Dict[str, Any]]] = None
-        for path in [*paths, self.path]:
-            try:
-                with open(path) as file:
-                    lines = [line for line in file if line.endswith("\n")]
-                read = [json.loads(line) for line in lines]
-            except (OSError, ValueError):
-                continue
-            if len(read) >= len(kept or []):
-                kept = read
-        if not kept:
-            return
-        self.records = kept
+        kept = max(map(read, [*paths, self.path]), key=len)
+        default = self.configurations[0]["name"]
+        # A fault of the default has ended that attempt, and may have been the machine's: this one sees for itself.
+        self.records = [record for record in kept if record["name"] != default or not record["fault"]]
         with open(self.path + ".part", "w") as file:
-            file.writelines(json.dumps(record) + "\n" for record in kept)
+            file.writelines(json.dumps(record) + "\n" for record in self.records)
             file.flush()
             os.fsync(file.fileno())
         os.replace(self.path + ".part", self.path)
-        print(f"goes on after {len(kept)} repeats", flush=True)
+        if kept:
+            print(f"goes on after {len(self.records)} repeats", flush=True)
 
     def keep(self, record: Dict[str, Any]) -> None:
         self.records.append(record)
@@ -94,6 +105,7 @@ class Benchmark:
                 self.reference.learn(results)
             else:
                 record["fault"] = self.reference.fault(results)
+        record["fault"] = printable(record["fault"]) if record["fault"] else None
         limit = self.settings["others"] * processors()
         record["disturbed"] = record.get("others", 0.0) > limit
         self.keep(record)
@@ -148,6 +160,7 @@ class Benchmark:
         return True
 
     def go(self) -> None:
+        self.alone()
         self.resume()
         names = {configuration["name"]: number for number, configuration in enumerate(self.configurations)}
         self.dropped = {names[r["name"]]: r["fault"] for r in self.records if r["fault"] and r["name"] in names}
@@ -162,18 +175,51 @@ class Benchmark:
             if block + 1 >= self.settings["least"] and self.narrow():
                 print(f"the intervals are narrow enough after {block + 1} rounds", flush=True)
                 break
-        shutil.rmtree(self.runs, ignore_errors=True)
+        remove(self.runs)
+
+
+def read(path: str) -> List[Dict[str, Any]]:
+    """Return the repeats in a file: a line that was torn when the disk was full or the machine failed is left out."""
+    repeats = []
+    try:
+        with open(path) as file:
+            lines = [line for line in file if line.endswith("\n")]
+    except (OSError, ValueError):
+        return []
+    for line in lines:
+        try:
+            repeats.append(json.loads(line))
+        except ValueError:
+            continue
+    return repeats
 
 
 def counts(record: Dict[str, Any]) -> bool:
     return bool(record["block"] >= 0) and not record["disturbed"] and not record["fault"]
 
 
+def end(number: int, _: Any) -> NoReturn:
+    for other in ENDING:
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main() -> None:
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, end)
     try:
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        control = ctypes.CDLL(None).prctl
+        control(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        control(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     except (OSError, AttributeError):
         pass
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a program's last words may be none of the locale's
+        sys.stdout.reconfigure(errors="backslashreplace")
     with open(sys.argv[1]) as file:
         settings = json.load(file)
-    Benchmark(settings).go()
+    try:
+        Benchmark(settings).go()
+    except BaseException:
+        end_all(GRACE)
+        raise

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import Any, Dict, NoReturn
 
 from .machine import Memory, adopt, busy, used
-from .results import LARGE, Results, contents
+from .results import LARGE, Results, contents, number
 
 HERE = "/modak-benchmark-directory"
 """Stands for the folder of a run in commands and variables."""
@@ -32,7 +33,7 @@ class Run:
 
     def prepare(self) -> None:
         """Make a clean working directory: what an earlier repeat wrote is gone."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
         os.makedirs(self.folder)
         if os.path.isdir("app"):
             shutil.copytree("app", self.work, symlinks=True, copy_function=copy_or_link)
@@ -107,8 +108,9 @@ class Run:
                 counted = best
         if not counted:
             return {}
-        names = ("start", "compile", "steady", "units", "elapsed")
-        return {key: counted[key] for key in names if isinstance(counted.get(key), (int, float))}
+        told = {key: counted.get(key) for key in ("start", "compile", "steady", "elapsed")}
+        phases = {key: value for key, value in told.items() if seconds(value) or (value == 0 and value is not False)}
+        return {**phases, "units": counted["units"]} if type(counted.get("units")) is int else phases
 
     def metrics(self) -> Dict[str, Any]:
         """Return the application's metrics; nothing where it wrote none."""
@@ -125,7 +127,7 @@ class Run:
         texts: Results = {}
         for key, value in self.metrics().items():
             if isinstance(value, (int, float)) and not isinstance(value, bool) and not TIMES.search(key.lower()):
-                texts["metrics." + key] = ([float(value)], "")
+                texts["metrics." + key] = ([number(value)], "")
         for name in self.settings["outputs"]:
             top = os.path.join(self.work, name)
             paths = [os.path.join(d, f) for d, _, files in os.walk(top) for f in files] if os.path.isdir(top) else [top]
@@ -137,6 +139,16 @@ class Run:
 
 def seconds(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 3e11
+
+
+def remove(folder: str) -> None:
+    """Remove a folder with what is in it, folders included that the program has made to be read only."""
+    for top, names, _ in os.walk(folder):
+        for path in [top, *(os.path.join(top, name) for name in names)]:
+            if not os.path.islink(path):
+                with suppress(OSError):
+                    os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def copy_or_link(source: str, target: str) -> str:
@@ -156,6 +168,11 @@ def tail(path: str) -> str:
         file.seek(max(0, file.tell() - 400))
         text = re.sub(r"\x1b\[[0-9;]*m", "", file.read().decode("utf-8", "replace"))
     return " ".join(text.split())[-200:]
+
+
+def printable(text: str) -> str:
+    """Return a text of a program or the name of its file without what no line of a record holds."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def fail(text: str) -> NoReturn:

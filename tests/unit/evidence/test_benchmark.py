@@ -1,9 +1,14 @@
 """Benchmarks: rounds, disturbed runs, wrong results, resumption, and what the repeats amount to."""
 
 import ast
+import fcntl
 import json
+import math
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +19,9 @@ from modak_deploy.errors import InputError
 from modak_deploy.evidence import driver
 from modak_deploy.evidence.bundle import archive
 from modak_deploy.evidence.command import protocol_of
+from modak_deploy.evidence.driver.machine import children, resident
 from modak_deploy.evidence.driver.results import Reference, contents, difference
+from modak_deploy.evidence.driver.runs import remove
 from modak_deploy.evidence.finished import Description, read_finished, write_description
 from modak_deploy.evidence.page import render, render_csv
 from modak_deploy.evidence.protocol import Protocol, Repeat, gain, outcomes, read_repeats, settings
@@ -29,6 +36,12 @@ def repeat(name, block, wall, **more):
 
 def drive(folder, configurations, **change):
     """Run the driver in ``folder`` as a job would, in its ``work``."""
+    work = prepare(folder, configurations, **change)
+    done = subprocess.run([sys.executable, "driver.pyz", "settings.json"], cwd=work, capture_output=True, text=True)
+    return done, work
+
+
+def prepare(folder, configurations, **change):
     work = folder / "work"
     work.mkdir(parents=True, exist_ok=True)
     (work / "driver.pyz").write_bytes(archive())
@@ -36,8 +49,7 @@ def drive(folder, configurations, **change):
     more = {"outputs": ["out.txt"], "metrics": None, "first_key": "first", "later_key": "later", "run_limit": None}
     entries = [{"name": name, "command": command, "environment": {}} for name, command in configurations.items()]
     (work / "settings.json").write_text(settings(protocol, entries, **more))
-    done = subprocess.run([sys.executable, "driver.pyz", "settings.json"], cwd=work, capture_output=True, text=True)
-    return done, work
+    return work
 
 
 def test_rounds_are_interleaved_and_a_wrong_result_is_refused(tmp_path):
@@ -91,6 +103,67 @@ def test_a_later_attempt_goes_on_where_the_first_was(tmp_path):
     assert sorted(json.loads(line)["block"] for line in after if json.loads(line)["block"] >= 0) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("left", ['{"name": "torn', '{"name": "torn{"name": "default", "block": 0}\n'])
+def test_a_torn_line_is_no_repeat_and_spoils_none(tmp_path, left):
+    work = prepare(tmp_path, {"default": "echo 1 >out.txt"})
+    (work / "benchmark").mkdir()
+    (work / "benchmark" / "repeats.jsonl").write_text(left)
+    done, _ = drive(tmp_path, {"default": "echo 1 >out.txt"})
+    assert done.returncode == 0, done.stderr
+    assert [one.block for one in read_repeats(work / "benchmark")] == [-1, -1, 0, 1]
+
+
+def test_a_default_that_failed_in_an_earlier_attempt_is_run_again(tmp_path):
+    done, work = drive(tmp_path, {"default": "echo 1 >out.txt; exit 4"})
+    assert done.returncode == 1
+    done, _ = drive(tmp_path, {"default": "echo 1 >out.txt"})
+    assert done.returncode == 0, done.stderr
+    (one,) = outcomes(read_repeats(work / "benchmark"))
+    assert (one.fault, len(one.counted)) == (None, 2)
+
+
+def test_two_drivers_do_not_measure_in_one_folder(tmp_path):
+    (tmp_path / "work" / "runs").mkdir(parents=True)
+    handle = os.open(tmp_path / "work" / "runs", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    done, work = drive(tmp_path, {"default": "echo 1 >out.txt"})
+    os.close(handle)
+    assert done.returncode == 1
+    assert f"another benchmark runs in {work}" in done.stderr
+    assert not (work / "benchmark").exists()
+
+
+def test_a_driver_that_is_ended_leaves_no_process(tmp_path):
+    work = prepare(tmp_path, {"default": "(setsid sh -c 'echo $$; exec sleep 60' & echo $$; wait) >out.txt"})
+    process = subprocess.Popen([sys.executable, "driver.pyz", "settings.json"], cwd=work, stderr=subprocess.DEVNULL)
+    out = work / "runs" / "c0" / "work" / "out.txt"
+    deadline = time.monotonic() + 20
+    while not out.is_file() or len(out.read_text().split()) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.terminate()
+    assert process.wait(20) == 128 + signal.SIGTERM
+    assert [pid for pid in out.read_text().split() if Path("/proc", pid).exists()] == []
+
+
+def test_a_process_may_have_any_bytes_for_its_name():
+    code = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'caf\\xc3', 0, 0, 0); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        try:
+            assert process.pid in children()
+            assert resident(os.getpid()) > 0
+        finally:
+            process.kill()
+
+
+def test_last_words_with_control_characters_can_be_read(tmp_path):
+    done, work = drive(tmp_path, {"default": "echo 1 >out.txt", "broken": "printf 'a\\000b\\033]0;x\\007'; exit 3"})
+    assert done.returncode == 0
+    (broken,) = [one for one in outcomes(read_repeats(work / "benchmark")) if one.name == "broken"]
+    assert broken.fault == "ended with code 3: a\ufffdb\ufffd]0;x\ufffd"
+
+
 def test_time_and_memory_of_processes_that_run_apart_are_counted(tmp_path):
     code = "import time; b = bytearray(60_000_000); t = time.process_time()\nwhile time.process_time() - t < 0.2: pass"
     command = f"(setsid {sys.executable} -c '{code}' &) ; {sys.executable} -c '{code}'; echo 1 >out.txt"
@@ -124,6 +197,46 @@ def test_results_are_compared_by_their_numbers(tmp_path):
     assert difference(a, ([1.0, float("nan")], a[1])) == float("inf")
 
 
+def test_results_that_are_no_usual_numbers_are_compared():
+    large, nan = ([4e200, 1.0], ""), float("nan")
+    assert difference(large, large) == 0
+    assert difference(large, ([5e180, 1.0], "")) == pytest.approx(1)
+    assert difference(([nan, 1.0], ""), ([nan, 1.0], "")) == 0
+    assert difference(([nan, 1.0, math.inf], ""), ([nan, 1.5, math.inf], "")) == pytest.approx(0.5)
+    assert difference(([math.inf], ""), ([-math.inf], "")) == math.inf
+    reference = Reference(1e-4)
+    reference.learn({"masked": ([nan, 1.0], "")})
+    reference.learn({"masked": ([nan, 1.0], "")})
+    assert "masked differs" in reference.fault({"masked": ([nan, 77.0], "")})
+
+
+@pytest.mark.parametrize(
+    "header", ["{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "{'descr': '<f4'", "[]", None]
+)
+def test_an_array_that_cannot_be_read_counts_by_its_bytes(tmp_path, header):
+    data = b"\x93NUMPY\x01"
+    if header is not None:
+        data += b"\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(8)
+    (tmp_path / "a.npy").write_bytes(data)
+    (tmp_path / "b.npy").write_bytes(data + b"x")
+    a, b = (contents(str(tmp_path / name)) for name in ("a.npy", "b.npy"))
+    assert difference(a, a) == 0
+    assert difference(a, b) == math.inf
+
+
+def test_a_pipe_among_the_outputs_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert contents(str(tmp_path / "pipe")) == ([], "no file")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
+def test_a_folder_that_a_run_has_made_read_only_is_removed(tmp_path):
+    (tmp_path / "run" / "kept" / "below").mkdir(parents=True)
+    (tmp_path / "run" / "kept").chmod(0o500)
+    remove(str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_what_the_default_does_not_repeat_itself_is_not_held_against_others():
     reference = Reference(1e-4)
     reference.learn({"loss": ([1.0], ""), "log": ([], "a")})
@@ -141,6 +254,13 @@ def test_warm_up_disturbed_runs_and_outliers_do_not_count():
     assert one.mean.low < 1.004 < one.mean.high
 
 
+def test_many_repeats_are_counted_at_once():
+    began = time.process_time()
+    (one,) = outcomes([repeat("x", number, 1.0 + number % 7 / 1000) for number in range(5000)])
+    assert len(one.counted) == 5000
+    assert time.process_time() - began < 2
+
+
 def test_the_gain_is_paired_by_rounds():
     walls = [1.0, 2.0, 4.0, 8.0]
     repeats = [repeat("a", n, wall) for n, wall in enumerate(walls)]
@@ -156,7 +276,14 @@ def test_phases_come_from_the_metrics_or_from_the_launcher():
     assert repeat("a", 0, 2.0, first=2.0, later=[1.0]).unit_seconds == []
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"name": "x"}', '{"name": "x", "wall": -1}', "1" * 5000])
+GOOD = {"name": "x", "block": 0, "time": 1, "load": 0.1, "wall": 1.0, "cpu": 1.0}
+BAD = [{"wall": 1.7e308}, {"wall": 5e-324}, {"block": 10**4000}, {"time": 10**18}, {"cpu": 1e308}, {"code": 10**4000}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{", "[]", '{"name": "x"}', '{"name": "x", "wall": -1}', "1" * 5000, *(json.dumps(GOOD | bad) for bad in BAD)],
+)
 def test_a_repeat_that_makes_no_sense_is_an_error_with_its_place(tmp_path, line):
     (tmp_path / "repeats.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match=r"repeats\.jsonl:1: not a repeat"):
