@@ -1,5 +1,6 @@
 """The study of Jordan et al. (HPEC 2019) as one command: the same workload natively and in containers."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,11 +11,13 @@ from pathlib import Path
 
 from modak_deploy.errors import InputError, JobError
 from modak_deploy.evidence.bundle import archive
+from modak_deploy.evidence.driver.rounds import TASKS
 from modak_deploy.evidence.finished import Description, Finished, read_finished, write_description
 from modak_deploy.evidence.packing import KINDS, Packed, lacking, make_tree, outside, pack
 from modak_deploy.evidence.protocol import Protocol, settings
 from modak_deploy.performance.recording import FIRST, LATER
 from modak_deploy.shell import join
+from modak_deploy.util.files import write_atomically
 from modak_deploy.util.text import nearest, plural
 
 NETWORKS = {"snn": 50, "lnn": 300}
@@ -123,23 +126,33 @@ def _measure(
     driver_settings = settings(protocol, entries, outputs=["result.json"], metrics="metrics.json", first_key=FIRST,
                     later_key=LATER, run_limit=None)  # fmt: skip
     _stage(study, folder, driver_settings)
-    process = subprocess.Popen(
-        [sys.executable, "driver.pyz", "settings.json"],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    last = ""
-    for line in process.stdout or ():
-        last = line.rstrip("\n")
-        say(last)
-    if process.wait():
-        raise JobError(f"{folder.name}: {last or 'the driver ended without a word'}")
+    _drive(folder, say)
     notes = [note for way in ways for note in way.notes]
     title = f"{network.upper()} {phase}"
     write_description(folder, Description(title=title, default="native", protocol=protocol, notes=notes))
     return read_finished(folder)
+
+
+def _drive(folder: Path, say: Callable[[str], None]) -> None:
+    """Let the driver measure; JobError where it ends badly. It does not outlive this process."""
+    command = [sys.executable, "driver.pyz", "settings.json"]
+    # This process may be the task of an array itself, which the study is not.
+    environment = {name: value for name, value in os.environ.items() if name not in TASKS}
+    last = ""
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace",
+    ) as process:  # fmt: skip
+        try:
+            for line in process.stdout or ():
+                last = line.rstrip("\n")
+                say(last)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    if process.returncode:
+        raise JobError(f"{folder.name}: {last or 'the driver ended without a word'}")
 
 
 def _stage(study: Study, folder: Path, driver_settings: str) -> None:
@@ -147,8 +160,11 @@ def _stage(study: Study, folder: Path, driver_settings: str) -> None:
     kept = folder / "settings.json"
     if kept.is_file() and kept.read_text() != driver_settings:
         raise InputError(f"{folder}: it holds another study; remove it, or name another folder with --results")
-    (folder / "app").mkdir(parents=True, exist_ok=True)
-    (folder / "driver.pyz").write_bytes(archive())
-    with as_file(files("modak_deploy.evidence").joinpath("data", _PROGRAM)) as shipped:
-        shutil.copyfile(study.script or shipped, folder / "app" / _PROGRAM)
-    kept.write_text(driver_settings)
+    try:
+        (folder / "app").mkdir(parents=True, exist_ok=True)
+        (folder / "driver.pyz").write_bytes(archive())
+        with as_file(files("modak_deploy.evidence").joinpath("data", _PROGRAM)) as shipped:
+            shutil.copyfile(study.script or shipped, folder / "app" / _PROGRAM)
+        write_atomically(kept, driver_settings)
+    except OSError as error:
+        raise InputError(f"{error.filename or folder}: the study cannot be prepared: {error.strerror}") from None

@@ -65,6 +65,42 @@ def test_a_tiny_study_has_a_table_and_goes_on(tmp_path, program):
     assert [len(one.default.counted) for one in again] == [2, 2]
 
 
+def test_a_study_within_the_task_of_an_array_is_none_of_its_own(tmp_path, program, monkeypatch):
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    study_of = tiny(program, phases=["training"])
+    (finished,) = carry_out(study_of, tmp_path / "results", tmp_path / "work", lambda text: None)
+    assert len(finished.default.counted) == 2
+
+
+def test_a_study_that_is_ended_ends_its_driver(tmp_path, program):
+    """By Ctrl-C after the first warm-up, while the second one goes on."""
+    program.write_text(f"import time\n{PROGRAM}\nopen('out', 'w').close(); time.sleep(0.3)")
+    driver = []
+
+    def stop(text):
+        if "warm-up" in text:
+            driver.extend(path for path in Path("/proc").glob("[0-9]*") if runs_below(path, tmp_path))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(tiny(program, phases=["training"]), tmp_path, tmp_path / "work", stop)
+    assert len(driver) >= 1
+    assert [path for path in driver if path.exists()] == []
+
+
+def runs_below(process, folder):
+    try:
+        return (process / "cwd").readlink().is_relative_to(folder)
+    except OSError:
+        return False
+
+
+def test_what_cannot_be_written_is_an_error(tmp_path, program):
+    (tmp_path / "snn-training").write_text("a file")
+    with pytest.raises(InputError, match=r"snn-training.*cannot be prepared"):
+        carry_out(tiny(program, phases=["training"]), tmp_path, tmp_path / "work", lambda text: None)
+
+
 def test_another_study_in_the_same_folder_is_an_error(tmp_path, program):
     carry_out(tiny(program, phases=["training"]), tmp_path, tmp_path / "work", lambda text: None)
     with pytest.raises(InputError, match="it holds another study"):
