@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modak_deploy.errors import InputError
 from modak_deploy.evidence import values
@@ -11,6 +12,9 @@ from modak_deploy.evidence.page import render, render_csv
 from modak_deploy.evidence.view import Report, Section, Table, Value
 from modak_deploy.util.files import PRIVATE, write_atomically
 from modak_deploy.util.text import plural
+
+if TYPE_CHECKING:
+    from modak_deploy.evidence.finished import Finished
 
 JOB_REPORT = "report.html"
 """The report beside the results of a job."""
@@ -28,18 +32,33 @@ NOTES = (
 
 def job_folders(top: Path) -> list[Path]:
     """Return the results folders of runs at or below ``top``; InputError where there is none."""
+    return [folder for folder in _run_folders(top) if (folder / PLAN).is_file()]
+
+
+def _run_folders(top: Path) -> list[Path]:
+    """Return the results folders of jobs and benchmarks at or below ``top``; earlier attempts are left out.
+
+    What is in such a folder is what a run has written, and no run of its own, whatever its files are called.
+    """
+    from modak_deploy.evidence.finished import DESCRIPTION
+
     if not top.is_dir():
         raise InputError(f"{top}: not found; name the folder that results were fetched to")
-    return _folders(top, PLAN)
+    matches: list[Path] = []
+    level = [top]
+    for _ in range(_DEPTH + 1):
+        runs = [folder for folder in level if (folder / PLAN).is_file() or (folder / DESCRIPTION).is_file()]
+        matches += runs
+        apart = set(runs)
+        level = [entry for folder in level if folder not in apart for entry in _below(folder)]
+    return matches
 
 
-def _folders(top: Path, name: str) -> list[Path]:
-    """Return the folders at or below ``top`` that hold a file of this name; earlier attempts are left out."""
-    matches = [top] if (top / name).is_file() else []
-    for depth in range(1, _DEPTH + 1):
-        matches += [path.parent for path in sorted(top.glob("/".join(["*"] * depth + [name]))) if path.is_file()]
-    folders = [folder for folder in dict.fromkeys(matches) if "attempts" not in folder.relative_to(top).parts]
-    return folders[:_MOST_JOBS]
+def _below(folder: Path) -> list[Path]:
+    try:
+        return [entry for entry in sorted(folder.iterdir()) if entry.name != "attempts" and entry.is_dir()]
+    except OSError:  # not this user's
+        return []
 
 
 def report_of_jobs(jobs: Sequence[DeployedJob]) -> Report:
@@ -78,15 +97,41 @@ def _predicted(job: DeployedJob) -> str:
 
 
 def report_of_results(top: Path) -> Report:
-    """Return the report on the jobs and benchmarks at or below a folder; InputError where there is none."""
-    from modak_deploy.evidence.benchmarked import benchmark_section, benchmark_values, method, overview
+    """Return the report on the jobs and benchmarks at or below a folder; InputError where there is none.
+
+    One that cannot be read is an error where it is the only one, and else told beside the others.
+    """
+    folders = _run_folders(top)
+    if not folders:
+        raise InputError(f"{top}: no plan.json or benchmark.json at or below it; name a folder with fetched results")
+    benchmarks, jobs, problems = _read(folders[:_MOST_JOBS])
+    if not benchmarks and not jobs:
+        raise problems[0]
+    report = _report_of(benchmarks, jobs)
+    untold = [f"Not shown: {str(problem).splitlines()[0]}." for problem in problems]
+    if len(folders) > _MOST_JOBS:
+        untold.append(f"Not shown: {len(folders) - _MOST_JOBS} of {len(folders)} folders; name one with fewer.")
+    return replace(report, summary=" ".join([report.summary, *untold]))
+
+
+def _read(folders: Sequence[Path]) -> tuple[list["Finished"], list[DeployedJob], list[InputError]]:
     from modak_deploy.evidence.finished import DESCRIPTION, read_finished
 
-    benchmarks = [read_finished(folder) for folder in _folders(top, DESCRIPTION)]
-    apart = {finished.folder for finished in benchmarks}
-    jobs = [read_job(folder) for folder in job_folders(top) if folder not in apart]
-    if not benchmarks and not jobs:
-        raise InputError(f"{top}: no plan.json or benchmark.json at or below it; name a folder with fetched results")
+    benchmarks, jobs, problems = [], [], []
+    for folder in folders:
+        try:
+            if (folder / DESCRIPTION).is_file():
+                benchmarks.append(read_finished(folder))
+            else:
+                jobs.append(read_job(folder))
+        except InputError as error:
+            problems.append(error)
+    return benchmarks, jobs, problems
+
+
+def _report_of(benchmarks: Sequence["Finished"], jobs: Sequence[DeployedJob]) -> Report:
+    from modak_deploy.evidence.benchmarked import benchmark_section, benchmark_values, method, overview
+
     if not benchmarks:
         return report_of_jobs(jobs)
     sections = [benchmark_section(finished) for finished in benchmarks]

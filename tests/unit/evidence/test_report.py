@@ -20,6 +20,7 @@ from modak_deploy.evidence.report import (
     read_job,
     report_of_jobs,
     report_of_measurements,
+    report_of_results,
     write_job_reports,
 )
 from modak_deploy.model.plan import Plan
@@ -134,6 +135,36 @@ def test_several_jobs_have_an_overview(tmp_path, plan):
     folders = job_folders(tmp_path)
     assert [folder.name for folder in folders] == ["digits", "other"]
     assert "2 deployed jobs" in page_of(*folders).text
+
+
+def test_what_a_job_has_written_is_no_job(tmp_path, plan):
+    folder = write_results(tmp_path / "digits", plan, job_values(plan))
+    for name in ("plan.json", "benchmark.json"):
+        (folder / "out" / name).mkdir(parents=True)
+        (folder / "out" / "deep").mkdir(exist_ok=True)
+        (folder / "out" / "deep" / name).write_text("the application's own")
+    assert "digits on" in report_of_results(tmp_path).title
+    assert "digits on" in report_of_results(folder).title
+
+
+def test_one_that_cannot_be_read_is_told_beside_the_others(tmp_path, plan):
+    write_results(tmp_path / "digits", plan, job_values(plan))
+    broken = write_results(tmp_path / "other", plan, None)
+    (broken / "plan.json").write_text("{")
+    report = report_of_results(tmp_path)
+    assert "digits on" in report.title
+    assert f"Not shown: {broken}/plan.json:1: not valid JSON" in report.summary
+    with pytest.raises(InputError, match=r"plan\.json:1: not valid JSON"):
+        report_of_results(broken)
+
+
+def test_a_report_says_how_many_jobs_it_leaves_out(tmp_path, plan, monkeypatch):
+    monkeypatch.setattr("modak_deploy.evidence.report._MOST_JOBS", 2)
+    for number in range(5):
+        write_results(tmp_path / f"run{number}", plan, None)
+    report = report_of_results(tmp_path)
+    assert report.title == "2 deployed jobs"
+    assert report.summary.endswith("Not shown: 3 of 5 folders; name one with fewer.")
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
