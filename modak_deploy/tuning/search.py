@@ -140,8 +140,8 @@ class Search:
             f"{plural(self._space.size, 'combination')} of levers around {self._plan.chosen.name}, in rounds of up to "
             f"{self._options.batch} for {self._options.budget} s each"
         )
-        reason = self._search()
-        return self._confirmed(reason)
+        with self._study.alone():
+            return self._confirmed(self._search())
 
     def _search(self) -> str:
         while (pending := self._study.pending()) is not None or (why := self._finished()) is None:
@@ -173,6 +173,8 @@ class Search:
         measured = self._job(f"{number}", candidates, rounds=1)
         default = _time(measured, self._plan.chosen.name, self._units)
         if default is None:
+            for point in points:  # the next call measures them in another round: this one stays as it is
+                self._study.postpone(point)
             raise JobError(f"round {number + 1} measured no default: {measured.reason}")
         for point, candidate in zip(points, candidates, strict=True):
             times = [trial for trial in measured.trials if trial.name == candidate.name]

@@ -1,18 +1,24 @@
 """The search itself: Optuna proposes combinations, with its memory in a file, so that a search can be resumed."""
 
+import errno
+import fcntl
 import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from modak_deploy.errors import InputError
 from modak_deploy.tuning.space import Point
+from modak_deploy.util.files import PRIVATE
 
 if TYPE_CHECKING:
     import optuna
 
 _KEY, _ROUND = "point", "round"
+_PART = 65536
 _PROPOSALS = 60
 """Proposals in a row that bring nothing new, after which the space counts as exhausted."""
 
@@ -57,33 +63,75 @@ class Study:
             group: optuna.distributions.CategoricalDistribution(tuple(choices))
             for group, choices in space.groups.items()
         }
-        file.parent.mkdir(parents=True, exist_ok=True)
-        backend = JournalFileBackend(str(file))
-        self._study = optuna.create_study(
-            study_name=name,
-            storage=JournalStorage(backend),
-            sampler=self._sampler(0),
-            load_if_exists=True,
-        )
-        if not self._study.trials:
-            for seed in space.seeds:
-                self._study.enqueue_trial(dict(seed), skip_if_exists=True)
+        self._file = file.absolute()
+        with self.alone():
+            try:
+                self._study = optuna.create_study(
+                    study_name=name,
+                    storage=JournalStorage(JournalFileBackend(str(self._file))),
+                    sampler=self._sampler(0),
+                    load_if_exists=True,
+                )
+            except ValueError as error:
+                raise InputError(f"{self._file}: cannot be read: {error}; remove it to search anew") from None
+            if not self._study.trials:
+                for seed in space.seeds:
+                    self._study.enqueue_trial(dict(seed), skip_if_exists=True)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep the search from going on elsewhere at the same time; InputError where it does, or cannot be written.
+
+        What a search that was ended has left is put right: half a line at the end, and Optuna's own lock.
+        """
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+        except OSError as error:
+            raise InputError(f"{self._file} cannot be written: {error.strerror}") from None
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError("modak tune: another process is carrying out this search") from None
+            except OSError:  # no locks there
+                pass
+            else:
+                _cut(handle)
+                with suppress(FileNotFoundError):
+                    Path(f"{self._file}.lock").unlink()
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                raise
+            raise InputError(f"{error.filename or self._file} cannot be written: {error.strerror}") from None
+        finally:
+            os.close(handle)
 
     def _sampler(self, seed: int) -> "optuna.samplers.BaseSampler":
         return self._optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True, n_startup_trials=12)
 
     def pending(self) -> tuple[int, list[Point]] | None:
-        """Return the round that was begun and has no end, with its points; None where there is none."""
+        """Return the round that was begun and has no end, with all its points; None where there is none."""
         running = []
         for trial in self._of(self._optuna.trial.TrialState.RUNNING):
             if _ROUND in trial.user_attrs:
                 running.append(trial)
             else:  # the search was ended just then
-                self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+                self._drop(trial)
         if not running:
             return None
         number = min(trial.user_attrs.get(_ROUND, 0) for trial in running)
-        return number, [trial.params for trial in running if trial.user_attrs.get(_ROUND, 0) == number]
+        # Those too whose results were taken in already: the job that measured them all is found again by all of them.
+        trials = self._study.get_trials(deepcopy=False)
+        return number, [trial.params for trial in trials if trial.user_attrs.get(_ROUND) == number]
+
+    def _drop(self, trial: Any) -> None:
+        """Take a point back that was chosen for no round: it may be chosen again."""
+        self._study.set_user_attr(f"postponed-{trial.number}", True)
+        self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+        if fixed := trial.system_attrs.get("fixed_params"):
+            self._study.enqueue_trial(dict(fixed))
 
     @property
     def rounds(self) -> int:
@@ -182,3 +230,16 @@ class Study:
     @staticmethod
     def _key(point: Point) -> str:
         return json.dumps(dict(point), sort_keys=True)
+
+
+def _cut(handle: int) -> None:
+    """Cut off the half line that a full disk or a machine that failed has left at the end of a file of lines."""
+    size = end = os.fstat(handle).st_size
+    while end:
+        start = max(end - _PART, 0)
+        if (place := os.pread(handle, end - start, start).rfind(b"\n")) >= 0:
+            end = start + place + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(handle, end)

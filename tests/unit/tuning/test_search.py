@@ -1,11 +1,15 @@
 """modak tune: the search on a fake target, its memory, its end, and what it says."""
 
+import errno
+import fcntl
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,6 +24,7 @@ from modak_deploy.optimiser import make_plan
 from modak_deploy.performance.records import Table
 from modak_deploy.tuning.command import lines
 from modak_deploy.tuning.search import Options, Search
+from modak_deploy.tuning.space import Point
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DOCUMENT = {
@@ -111,6 +116,10 @@ def search(tmp_path: Path) -> Callable[..., Search]:
     return make
 
 
+def names_in(*requests: JobRequest) -> set[str]:
+    return {candidate.name for one in requests if one.restart for candidate in one.restart.candidates}
+
+
 def test_the_best_combination_is_found_and_confirmed(search: Callable[..., Search]) -> None:
     target = Target(COST)
     outcome = search(target).run()
@@ -142,6 +151,84 @@ def test_a_search_that_was_ended_goes_on(search: Callable[..., Search], number: 
     assert [plan.tag for plan in target.plans] == [plan.tag for plan in whole.plans]
 
 
+SMALL = Options(rounds=1, batch=3)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_search_that_was_ended_among_the_results_of_a_round_measures_none_again(
+    search: Callable[..., Search], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    whole, target = Target(COST), Target(COST)
+    search(whole, SMALL, folder="whole").run()
+    made, told = search(target, SMALL), []
+    tell = made._study.tell
+
+    def interrupted(point: Point, ratio: float | None) -> None:
+        told.append(point)
+        if len(told) == number:
+            raise KeyboardInterrupt
+        tell(point, ratio)
+
+    monkeypatch.setattr(made._study, "tell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made.run()
+    search(target, SMALL).run()
+    assert [plan.tag for plan in target.plans] == [plan.tag for plan in whole.plans]
+
+
+def test_a_search_that_was_ended_while_it_chose_forgets_no_candidate(
+    search: Callable[..., Search], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, target = Target(COST), Target(COST)
+    search(whole, SMALL, folder="whole").run()
+    made = search(target, SMALL)
+    with monkeypatch.context() as patch:
+        patch.setattr("optuna.trial.Trial.set_user_attr", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            made.run()
+    search(target).run()
+    assert names_in(whole.plans[0]) <= names_in(*target.plans)
+
+
+def test_a_torn_line_and_a_lock_that_was_left_are_no_end(search: Callable[..., Search], tmp_path: Path) -> None:
+    target = Target(COST, die_in=1)
+    with pytest.raises(KeyboardInterrupt):
+        search(target, SMALL).run()
+    (journal,) = (tmp_path / "tune").glob("*.journal")
+    with journal.open("ab") as file:
+        file.write(b'{"op_code": 4, "wor')
+    journal.with_name(f"{journal.name}.lock").symlink_to(journal)
+    began = time.monotonic()
+    assert search(target, SMALL).run().tried == 3
+    assert time.monotonic() - began < 20
+
+
+def test_a_memory_that_cannot_be_kept_is_an_error(
+    search: Callable[..., Search], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = search(Target(COST))
+    full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    monkeypatch.setattr("optuna.storages.journal.JournalFileBackend.append_logs", full)
+    with pytest.raises(InputError, match=r"\.journal cannot be written: No space left on device"):
+        made.run()
+    monkeypatch.undo()
+    (journal,) = (tmp_path / "tune").glob("*.journal")
+    journal.write_text('{"op_code": 4, "wor{"op_code": 5}\n{}\n')
+    with pytest.raises(InputError, match=r"\.journal: cannot be read: .*; remove it to search anew"):
+        search(Target(COST))
+
+
+def test_one_process_alone_carries_out_a_search(search: Callable[..., Search], tmp_path: Path) -> None:
+    made = search(Target(COST), SMALL)
+    (journal,) = (tmp_path / "tune").glob("*.journal")
+    with journal.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for attempt in (made.run, lambda: search(Target(COST))):
+            with pytest.raises(InputError, match="another process is carrying out this search"):
+                attempt()
+    assert made.run().tried == 3
+
+
 def test_nothing_is_confirmed_where_nothing_is_faster(search: Callable[..., Search]) -> None:
     target = Target(dict.fromkeys(COST, 1.0))
     outcome = search(target).run()
@@ -162,6 +249,9 @@ def test_a_default_that_fails_is_an_error(search: Callable[..., Search], monkeyp
     )
     with pytest.raises(JobError, match="measured no default"):
         search(target).run()
+    monkeypatch.undo()  # it was the machine's fault: what was to be tried is tried by another job
+    assert search(target).run().levers == ["malloc-hugepages", "omp-close"]
+    assert names_in(target.plans[0]) <= names_in(*target.plans[1:])
 
 
 def test_optuna_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
