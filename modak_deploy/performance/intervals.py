@@ -18,6 +18,8 @@ ENDLESS = 1_000_000
 """Units at which a row is judged of which units alone are known: no start counts in so many."""
 _FEWEST = 3
 """Workloads that an interval of its own takes."""
+UNTESTED = math.log(1000)
+"""Half width of what was never told of a workload held out: how far that errs nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,9 @@ def widths_of(held_out: Sequence[HeldOut]) -> dict[str, float]:
 
 
 def _width(errors: Mapping[str, Sequence[float]]) -> float:
-    """Return the half width that the errors of each workload give; 0 without any."""
+    """Return the half width that the errors of each workload give."""
     if not errors:
-        return 0.0
+        return UNTESTED
     squares = [statistics.fmean(error * error for error in values) for values in errors.values()]
     return t95(len(errors)) * math.sqrt(statistics.fmean(squares))
 

@@ -19,6 +19,10 @@ _LEAST = 0.01
 """Relative error that no prediction is without, so that of two laws that fit exactly neither gets all the weight."""
 
 
+_SHORTEST = 1e-100
+"""Seconds whose reciprocal can still be squared."""
+
+
 @dataclass(frozen=True)
 class Fitted:
     """One law with its coefficients."""
@@ -118,7 +122,8 @@ def fit_scale(points: Sequence[Point]) -> ScaleModel | None:
 
     A law needs two layouts more than it has coefficients, which are at least four. Runs of one layout count as one, by
     their median, so that one that was disturbed does not bend the laws. A law is left out where its error is large, or
-    much larger than that of the best; and where one with fewer coefficients predicts the same.
+    much larger than that of the best; where one with fewer coefficients predicts the same; and where it leaves nothing
+    for one worker to do, as one of messages alone does, with which efficiencies are compared.
     """
     middle = _medians(points)
     if len(middle) < 4:
@@ -129,7 +134,9 @@ def fit_scale(points: Sequence[Point]) -> ScaleModel | None:
         if count is None or count + SPARE > len(middle):
             continue
         error, coefficients = _held_out(law, middle), fit(law, middle)
-        if error is not None and coefficients is not None and error <= _WORST:
+        if error is None or coefficients is None or error > _WORST:
+            continue
+        if all(value(law, coefficients, Point(1, 1, size=p.size)) > 0 for p in middle):
             fitted.append(Fitted(law, coefficients, error))
     if not fitted:
         return None
@@ -162,7 +169,7 @@ def _medians(points: Sequence[Point]) -> list[Point]:
     for point in points:
         groups.setdefault(_layout(point), []).append(point.seconds)
     return [
-        Point(nodes, ranks, threads, statistics.median(groups[nodes, ranks, threads, size]), size)
+        Point(nodes, ranks, threads, max(statistics.median(groups[nodes, ranks, threads, size]), _SHORTEST), size)
         for nodes, ranks, threads, size in sorted(groups)
     ]
 

@@ -9,7 +9,7 @@ from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Configuration
 from modak_deploy.performance.estimators import Row
 from modak_deploy.performance.features import Case, change, difference
-from modak_deploy.performance.intervals import HeldOut, quantile, widths_of
+from modak_deploy.performance.intervals import UNTESTED, HeldOut, quantile, widths_of
 from modak_deploy.performance.timemodel import ANY
 
 CASE = Case("ai_training", "keras", Workload(model="w"), HERE, Configuration())
@@ -80,6 +80,12 @@ def test_what_three_workloads_were_measured_with_has_an_interval_of_its_own():
     assert set(widths) == {ANY, "levers", "lever:a", "lever:b"}
     assert widths["lever:a"] < 0.1 * widths["lever:b"]
     assert widths["lever:a"] == pytest.approx(2.353 * math.log(1.01))
+
+
+def test_what_was_never_told_of_a_workload_held_out_is_not_certain():
+    told = told_of((4.0, 4.0), (4.0, None, "lever:a"), workload="u")
+    assert widths_of(told) == {ANY: UNTESTED}
+    assert math.exp(UNTESTED) >= 100
 
 
 @pytest.mark.parametrize(

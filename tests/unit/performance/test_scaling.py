@@ -96,6 +96,16 @@ def test_every_law_has_a_time_for_one_worker():
         assert value(law, (1.0,) * width, Point(1, 1)) > 0
 
 
+@pytest.mark.parametrize("count", [4, 6, 8])
+@pytest.mark.parametrize("seconds", [lambda n: n - 1, lambda n: 2.0 * (n - 1) ** 1.1, lambda n: 1e-300 * n])
+def test_times_that_only_grow_leave_some_for_one_worker(seconds, count):
+    """As of a program that its messages slow down, of which no run of one rank is known."""
+    model = fit_scale([Point(1, 2**power, 1, seconds(2**power)) for power in range(1, count + 1)])
+    if model is not None:
+        assert model.seconds(Point(1, 1)) > 0
+        assert 0 < model.efficiency(Point(1, 1)) < math.inf
+
+
 def test_a_power_law_is_found_again():
     model = fit_scale(points(lambda r, t, s: 100 * r**-0.7))
     assert model.law == "power law"
