@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 from modak_deploy.model.application import ApplicationType, Workload
 from modak_deploy.model.base import Line, Model, Name, NonNegative, Positive, RuntimeName, Text, VersionText
 
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=3e11, allow_inf_nan=False)]
+"""Below ten thousand years, as those of a job: what is longer can be computed with no more."""
 Operator = Literal["convolution", "dense", "attention", "recurrent"]
 Mix = dict[Operator, Annotated[float, Field(gt=0, le=1)]]
 """Shares of a workload's operations by their kind."""

@@ -20,6 +20,7 @@ from modak_deploy.performance.matching import (
 )
 from modak_deploy.performance.series import Folded, Observation, record_in
 from modak_deploy.performance.statistics import (
+    WIDEST,
     Interval,
     Moments,
     paired_ratio_interval,
@@ -310,8 +311,8 @@ def _both(first: Sample, other: Sample) -> set[Block]:
 def _product(ratios: Sequence[Interval]) -> Interval:
     """Return the product of ratios along a chain, whose errors are independent of one another."""
     value = math.prod(ratio.value for ratio in ratios)
-    up = math.hypot(*(math.log(ratio.high / ratio.value) for ratio in ratios))
-    down = math.hypot(*(math.log(ratio.value / ratio.low) for ratio in ratios))
+    up = min(math.hypot(*(math.log(ratio.high / ratio.value) for ratio in ratios)), WIDEST)
+    down = min(math.hypot(*(math.log(ratio.value / ratio.low) for ratio in ratios)), WIDEST)
     return Interval(value, value * math.exp(-down), value * math.exp(up))
 
 

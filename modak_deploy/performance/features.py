@@ -39,6 +39,8 @@ LIVE = "live:"
 LEVERS = ("lever:", LIVE)
 """What the names of levers begin with; those that are switched while a program runs have one of their own."""
 _CHANGES = (("engine", ("runs:",)), ("image", _IMAGE), ("compiler", ("compiler:",)))
+_IMPOSSIBLE = 1e30
+"""Operations or bytes that no sample has, nor one of so many: of such a number no ratio can be made."""
 Features = dict[str, float]
 
 
@@ -61,6 +63,8 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
     flops, moved = _work(case, entry)
     machine = speeds(case.hardware, catalogue)
     if flops is None or machine is None:
+        return None
+    if not all(1 / _IMPOSSIBLE < amount < _IMPOSSIBLE for amount in (flops, moved or flops)):
         return None
     peak, bandwidth = machine
     samples = case.workload.samples or 1

@@ -24,6 +24,10 @@ _T95 = (
 
 _NARROWEST = 1e-6
 """Half width in logs that estimates have at least where they are weighted."""
+WIDEST = 150.0
+"""Half width in logs that no interval exceeds, so that none of its ends is infinite."""
+_FARTHEST = 500.0
+"""Logarithm that no value exceeds, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def paired_ratio_interval(baseline: Mapping[_Block, float], other: Mapping[_Bloc
     common = [block for block in baseline if block in other]
     if len(common) < 3:
         return None
-    logs = [math.log(baseline[block] / other[block]) for block in common]
+    logs = [math.log(baseline[block]) - math.log(other[block]) for block in common]
     return _interval(statistics.fmean(logs), t975(len(logs) - 1) * math.sqrt(variance(logs) / len(logs)))
 
 
@@ -148,4 +152,5 @@ def weighted(intervals: Sequence[Interval]) -> Interval:
 
 
 def _interval(centre: float, half: float) -> Interval:
+    centre, half = max(-_FARTHEST, min(centre, _FARTHEST)), min(half, WIDEST)
     return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))

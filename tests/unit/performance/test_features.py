@@ -66,6 +66,13 @@ def test_matrix_units_that_a_node_has_not_do_not_count():
     assert low_precision(hardware, load_catalogue()) == 2
 
 
+@pytest.mark.parametrize(("flops", "moved"), [(5e-324, 5e-324), (1e-320, None), (1e308, 1.0), (1e9, 1e-300)])
+def test_work_of_an_impossible_size_is_not_known(flops, moved):
+    workload = Workload(model="w", flops_per_sample=flops, bytes_per_sample=moved, samples=2**60)
+    case = Case("ai_inference", "pytorch", workload, Hardware(microarchitecture="zen4", cores=2), Configuration())
+    assert features(case, load_catalogue()) is None
+
+
 def test_what_is_switched_while_a_program_runs_is_no_matter_of_its_start():
     inputs = inputs_on(Hardware(microarchitecture="zen4", cores=2), "pytorch-openvino", "malloc-hugepages")
     live = {name for name in inputs if name.startswith("live:")}

@@ -71,6 +71,7 @@ def test_the_version_does_not_depend_on_the_order():
 
 BAD = [
     ({"runs": [{"total": -1.0}]}, "runs[0].total: must be above 0"),
+    ({"runs": [{"total": 1e308}]}, "runs[0].total: must be at most"),
     ({"runs": [{"total": "4"}]}, "runs[0].total: must be a number, not '4'"),
     ({"runs": [{"total": float("nan")}]}, "runs[0].total: must be a finite number"),
     ({"runs": [{"total": 1.0, "first": 0.9, "later": [0.9]}]}, "longer than the total"),

@@ -96,3 +96,15 @@ def test_the_weighted_mean_covers_what_both_estimate():
         together = weighted(parts)
         hits += together.low <= math.exp(0.3) <= together.high
     assert 0.93 < hits / 2000 < 0.99
+
+
+def test_no_interval_is_infinite():
+    """Whatever a record says: it comes from a target, or from somebody else's file."""
+    wild = Moments.of_values([1e-300, 3e11])
+    for interval in (
+        prediction_interval(wild),
+        ratio_interval(wild, Moments.of_values([3e11, 1e-300])),
+        ratio_interval(Moments.of_values([3e11]), Moments.of_values([5e-324])),
+        paired_ratio_interval({1: 3e11, 2: 1.0, 3: 1e-300}, {1: 1e-300, 2: 1.0, 3: 3e11}),
+    ):
+        assert 0 < interval.low <= interval.value <= interval.high < math.inf
