@@ -12,6 +12,8 @@ from modak_deploy.model.base import Line, Model, Name, NonNegative, Positive, Ru
 
 Seconds = Annotated[float, Field(gt=0, le=3e11, allow_inf_nan=False)]
 """Below ten thousand years, as those of a job: what is longer can be computed with no more."""
+Factor = Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)]
+"""How many times as fast something is."""
 Operator = Literal["convolution", "dense", "attention", "recurrent"]
 Mix = dict[Operator, Annotated[float, Field(gt=0, le=1)]]
 """Shares of a workload's operations by their kind."""
@@ -207,10 +209,10 @@ class Ratio(Model):
     baseline: Configuration
     quantity: Literal["total", "steady"]
     """Whether the whole run or one later unit was compared."""
-    low: Seconds
+    low: Factor
     """Time of the baseline over time of the configuration; ``low`` to ``high`` are the readings that the publication's
     words allow."""
-    high: Seconds
+    high: Factor
     provenance: Provenance
 
     @model_validator(mode="after")

@@ -26,6 +26,8 @@ _NARROWEST = 1e-6
 """Half width in logs that estimates have at least where they are weighted."""
 WIDEST = 150.0
 """Half width in logs that no interval exceeds, so that none of its ends is infinite."""
+_WILDEST = 1e6
+"""Standard deviation over mean beyond which nothing is known of a sample anyway."""
 _FARTHEST = 500.0
 """Logarithm that no value exceeds, for the same reason."""
 
@@ -93,7 +95,7 @@ class Moments:
         """
         if deviation is None or count is None or count < 2:
             return cls(_MANY, math.log(mean), _MANY * (math.log(1.05) / 2) ** 2)
-        variance = math.log1p((deviation / mean) ** 2)
+        variance = math.log1p(min(deviation / mean, _WILDEST) ** 2)
         return cls(count, math.log(mean) - variance / 2, variance)
 
 

@@ -105,6 +105,7 @@ def test_no_interval_is_infinite():
         prediction_interval(wild),
         ratio_interval(wild, Moments.of_values([3e11, 1e-300])),
         ratio_interval(Moments.of_values([3e11]), Moments.of_values([5e-324])),
+        prediction_interval(Moments.of_summary(5e-324, 1e300, 3)),
         paired_ratio_interval({1: 3e11, 2: 1.0, 3: 1e-300}, {1: 1e-300, 2: 1.0, 3: 3e11}),
     ):
         assert 0 < interval.low <= interval.value <= interval.high < math.inf
