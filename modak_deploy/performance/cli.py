@@ -88,6 +88,7 @@ def export(
     """Write records as lines of JSON, in an order that depends on nothing but them."""
     from modak_deploy.errors import InputError
     from modak_deploy.performance.listing import export_lines
+    from modak_deploy.util.files import write_atomically
 
     lines = list(export_lines(store, workload=workload, shipped=shipped))
     text = "".join(lines)
@@ -95,7 +96,10 @@ def export(
         answer([json.loads(line) for line in lines], text)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        if output.exists() and not output.is_file():  # such as /dev/stdout
+            output.write_text(text, encoding="utf-8")
+        else:
+            write_atomically(output.resolve(), text)
     except OSError as error:
         raise InputError(f"{output} cannot be written: {error.strerror}") from None
     answer({"written": output, "records": len(lines)})

@@ -22,6 +22,8 @@ from modak_deploy.performance.series import Observation, read
 from modak_deploy.performance.sqlitefile import LAYOUT
 
 _MODULUS = 2**256
+_MAKING = 0x6D6F64616B
+"""Number of the lock under which tables are made."""
 _tables = sa.MetaData()
 _measurement = sa.Table(
     "modak_measurement",
@@ -133,19 +135,34 @@ class Store:
         if self._engine.dialect.name == "sqlite" and file and not make and not Path(file).exists():
             raise InputError(f"measurement store {file} not found")
         with self._begin() as connection:
-            _tables.create_all(connection)
-            layout = connection.scalar(sa.select(_state.c.value).where(_state.c.key == "layout"))
-            if layout is None:
-                connection.execute(
-                    sa.insert(_state),
-                    [
-                        {"key": "layout", "value": LAYOUT},
-                        {"key": "sum", "value": "0"},
-                        {"key": IDENTITY, "value": secrets.token_hex(16)},
-                    ],
-                )
-            elif layout != LAYOUT:
+            layout = self._layout(connection) or self._made(connection)
+            if layout != LAYOUT:
                 raise InputError(f"the measurement store {self.name} has layout {layout}, this modak knows {LAYOUT}")
+
+    @staticmethod
+    def _layout(connection: sa.Connection) -> str | None:
+        if not sa.inspect(connection).has_table(_state.name):
+            return None
+        return connection.scalar(sa.select(_state.c.value).where(_state.c.key == "layout"))
+
+    def _made(self, connection: sa.Connection) -> str:
+        """Make the tables, unless another process has done so just now, and return their layout."""
+        if self._engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        elif self._engine.dialect.name == "postgresql":
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MAKING})
+        _tables.create_all(connection)
+        made = self._layout(connection)
+        if made is None:
+            connection.execute(
+                sa.insert(_state),
+                [
+                    {"key": "layout", "value": LAYOUT},
+                    {"key": "sum", "value": "0"},
+                    {"key": IDENTITY, "value": secrets.token_hex(16)},
+                ],
+            )
+        return made or LAYOUT
 
     @contextmanager
     def _begin(self) -> Iterator[sa.Connection]:

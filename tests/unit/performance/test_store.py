@@ -4,8 +4,10 @@ import multiprocessing
 import sqlite3
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -143,6 +145,39 @@ def own_folder(tmp_path, monkeypatch):
 
 def run(*words):
     return CliRunner().invoke(measurements, [str(word) for word in words], catch_exceptions=False)
+
+
+def test_several_processes_may_make_a_store_at_once(tmp_path):
+    """As the first jobs of a user do that end together."""
+    for number in range(10):
+        address = f"sqlite:///{tmp_path}/{number}.sqlite"
+        together = threading.Barrier(6)
+
+        def make(address=address, together=together):
+            together.wait()
+            return Store(address).count
+
+        with ThreadPoolExecutor(6) as pool:
+            assert {made.result() for made in [pool.submit(make) for _ in range(6)]} == {0}
+
+
+def test_a_store_whose_making_was_ended_is_made(tmp_path):
+    address = f"sqlite:///{tmp_path}/store.sqlite"
+    Store(address).close()
+    with sqlite3.connect(tmp_path / "store.sqlite") as connection:
+        connection.execute("DELETE FROM modak_state")
+    assert Store(address).add(load_measurements().records[:3]) == (3, 0)
+
+
+def test_an_export_is_whole_or_as_it_was(tmp_path, monkeypatch):
+    old = tmp_path / "all.jsonl"
+    old.write_text("old")
+    monkeypatch.setattr("os.fsync", Mock(side_effect=OSError(28, "No space left on device")))
+    with pytest.raises(InputError, match=r"all\.jsonl cannot be written: No space left on device"):
+        run("export", "--shipped", old)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == [
+        ("all.jsonl", "old")
+    ]
 
 
 def test_import_list_export_forget(tmp_path):
