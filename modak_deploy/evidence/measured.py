@@ -21,6 +21,7 @@ from modak_deploy.model.measurement import Measurement, Ratio
 from modak_deploy.performance.paths import model_folder
 from modak_deploy.performance.records import load_measurements
 from modak_deploy.performance.timemodel import read_description
+from modak_deploy.util.text import plural
 
 
 def measured_report(store: str | None, *, workload: str | None, shipped: bool, notes: Sequence[str]) -> Report:
@@ -49,7 +50,7 @@ def measured_report(store: str | None, *, workload: str | None, shipped: bool, n
     if not sections:
         raise InputError(f"{name}: nothing there can be compared: each workload was measured in one way only")
     count = len({record.workload.model for record in records})
-    title = f"Measurements of {workload}" if workload else f"Measurements of {count} workloads"
+    title = f"Measurements of {workload}" if workload else f"Measurements of {plural(count, 'workload')}"
     summary = f"{len(records)} records from {name}; {len(comparable)} groups of configurations can be compared."
     return Report(title, summary, sections, numbers, notes)
 

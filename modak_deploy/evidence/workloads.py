@@ -138,7 +138,7 @@ def _packing(configuration: Configuration) -> tuple[int, ...]:
 def _title(record: Measurement) -> str:
     work = record.workload
     data = f" on {work.dataset}" if work.dataset else ""
-    units = f", {work.units} {work.unit}{'s' if work.units > 1 else ''}"
+    units = f", {plural(work.units, work.unit)}"
     layout = record.configuration
     ranks = f", {layout.ranks} ranks on {layout.nodes} nodes" if layout.ranks > 1 else ""
     tried = ", units tried while a job ran" if record.kind == "trial" else ""

@@ -22,6 +22,7 @@ from modak_deploy.planning import plan_deployment, with_image
 from modak_deploy.transport.base import Transport
 from modak_deploy.transport.connect import check_reachable, connect
 from modak_deploy.tuning.search import Options, Outcome, Say, Search, WouldSubmit
+from modak_deploy.util.text import plural
 
 
 def tune(
@@ -125,7 +126,8 @@ def lines(plan: Plan, outcome: Outcome) -> Iterator[str]:
     for name, gain in outcome.ranking[:10]:
         yield f"  {gain:5.2f}  {name}"
     failed = f", {outcome.failed} of them failed" if outcome.failed else ""
-    yield f"{outcome.tried + outcome.failed} candidates in {outcome.rounds} rounds{failed}: {outcome.reason}"
+    candidates = plural(outcome.tried + outcome.failed, "candidate")
+    yield f"{candidates} in {plural(outcome.rounds, 'round')}{failed}: {outcome.reason}"
     if outcome.winner == outcome.default:
         yield f"{outcome.default} stays: nothing is reliably faster"
         return

@@ -166,7 +166,11 @@ class Search:
             best = min(best, measured)
         if idle >= _IDLE_ROUNDS:
             return f"{idle} rounds in a row brought no gain above {NOISE:.0%}"
-        return f"{plural(rounds, 'round')} were made" if rounds >= self._options.rounds else None
+        return (
+            f"{plural(rounds, 'round')} {'was' if rounds == 1 else 'were'} made"
+            if rounds >= self._options.rounds
+            else None
+        )
 
     def _round(self, number: int, points: Sequence[Point]) -> None:
         candidates = [self._space.candidate(point) for point in points]

@@ -237,8 +237,8 @@ def _cut(handle: int) -> None:
     size = end = os.fstat(handle).st_size
     while end:
         start = max(end - _PART, 0)
-        if (place := os.pread(handle, end - start, start).rfind(b"\n")) >= 0:
-            end = start + place + 1
+        if (last := os.pread(handle, end - start, start).rfind(b"\n")) >= 0:
+            end = start + last + 1
             break
         end = start
     if end < size:

@@ -65,11 +65,11 @@ def difference(first: Content, other: Content) -> float:
     if form_a != form_b or len(a) != len(b):
         return math.inf
     # What is not finite on both sides alike, such as a value that is masked, is no difference.
-    odd = {place for place, (x, y) in enumerate(zip(a, b)) if not (math.isfinite(x) and math.isfinite(y))}
-    if any(repr(a[place]) != repr(b[place]) for place in odd):
+    odd = {index for index, (x, y) in enumerate(zip(a, b)) if not (math.isfinite(x) and math.isfinite(y))}
+    if any(repr(a[index]) != repr(b[index]) for index in odd):
         return math.inf
     if odd:
-        a, b = ([x for place, x in enumerate(values) if place not in odd] for values in (a, b))
+        a, b = ([x for index, x in enumerate(values) if index not in odd] for values in (a, b))
     largest = max((abs(x) for values in (a, b) for x in values), default=0.0)
     if largest == 0:
         return 0.0

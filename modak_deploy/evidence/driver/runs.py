@@ -108,8 +108,8 @@ class Run:
                 counted = best
         if not counted:
             return {}
-        told = {key: counted.get(key) for key in ("start", "compile", "steady", "elapsed")}
-        phases = {key: value for key, value in told.items() if seconds(value) or (value == 0 and value is not False)}
+        values = {key: counted.get(key) for key in ("start", "compile", "steady", "elapsed")}
+        phases = {key: value for key, value in values.items() if seconds(value) or (value == 0 and value is not False)}
         return {**phases, "units": counted["units"]} if type(counted.get("units")) is int else phases
 
     def metrics(self) -> Dict[str, Any]:
