@@ -82,7 +82,10 @@ def carry_out(study: Study, results: Path, work: Path, say: Callable[[str], None
             able.append(kind)
     ways = [Packed("native", [], None)]
     if study.base is not None and len(able) > 1:
-        work.mkdir(parents=True, exist_ok=True)
+        try:
+            work.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{work} cannot be made: {error.strerror}") from None
         say(f"making the folder of all files, {work / 'tree'}")
         tree = make_tree(study.base.absolute(), study.python.absolute(), work.absolute())
         ways = [_noted(pack(kind, tree, work.absolute(), say), study.python.absolute(), say) for kind in able]

@@ -95,10 +95,14 @@ def runs_below(process, folder):
         return False
 
 
-def test_what_cannot_be_written_is_an_error(tmp_path, program):
+def test_what_cannot_be_written_is_an_error(tmp_path, program, monkeypatch):
     (tmp_path / "snn-training").write_text("a file")
     with pytest.raises(InputError, match=r"snn-training.*cannot be prepared"):
         carry_out(tiny(program, phases=["training"]), tmp_path, tmp_path / "work", lambda text: None)
+    packed = tiny(program, kinds=["native", "charliecloud"], base=tmp_path)
+    monkeypatch.setattr(study, "lacking", lambda kind: None)
+    with pytest.raises(InputError, match=r"snn-training/images cannot be made: Not a directory"):
+        carry_out(packed, tmp_path, tmp_path / "snn-training" / "images", lambda text: None)
 
 
 def test_another_study_in_the_same_folder_is_an_error(tmp_path, program):
