@@ -94,6 +94,7 @@ class Benchmark:
         run.prepare()
         record = {"name": configuration["name"], "block": block, "attempt": attempt, "fault": None}
         record.update(run.measure())
+        run.check_inputs()
         record.update(run.phases())
         if record["code"] != 0:
             end = "did not end in time" if record["code"] is None else "ended with code {}".format(record["code"])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Dict, NoReturn
+from typing import Any, Dict, NoReturn, Tuple
 
 from .machine import Memory, adopt, busy, used
 from .results import LARGE, Results, contents, number
@@ -30,13 +30,15 @@ class Run:
         self.settings, self.configuration = settings, configuration
         self.folder = folder
         self.work = os.path.join(folder, "work")
+        self.linked: Dict[str, Tuple[int, int]] = {}
+        """Size and time of large inputs, which all runs share."""
 
     def prepare(self) -> None:
         """Make a clean working directory: what an earlier repeat wrote is gone."""
         remove(self.folder)
         os.makedirs(self.folder)
         if os.path.isdir("app"):
-            shutil.copytree("app", self.work, symlinks=True, copy_function=copy_or_link)
+            shutil.copytree("app", self.work, symlinks=True, copy_function=self.copy_or_link)
         else:
             os.mkdir(self.work)
         launch = self.configuration.get("launch")
@@ -45,6 +47,23 @@ class Run:
             shutil.copy("modak_launch.zip", os.path.join(self.folder, "launch"))
             with open(os.path.join(self.folder, "launch", "config.json"), "w") as file:
                 json.dump(launch, file)
+
+    def copy_or_link(self, source: str, target: str) -> str:
+        """Copy a file; link a large one."""
+        if os.path.getsize(source) >= LARGE:
+            try:
+                os.link(source, target)
+                self.linked[source] = state(source)
+                return target
+            except OSError:
+                pass
+        return shutil.copy2(source, target)
+
+    def check_inputs(self) -> None:
+        """End the benchmark where the run has changed an input that the next one would begin with."""
+        for path, before in self.linked.items():
+            if state(path) != before:
+                fail(f"the program changes its input {os.path.relpath(path, 'app')}, which runs share for its size")
 
     def measure(self) -> Dict[str, Any]:
         """Run it; return what it took."""
@@ -151,15 +170,9 @@ def remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def copy_or_link(source: str, target: str) -> str:
-    """Copy a file; link a large one."""
-    if os.path.getsize(source) >= LARGE:
-        try:
-            os.link(source, target)
-            return target
-        except OSError:
-            pass
-    return shutil.copy2(source, target)
+def state(path: str) -> Tuple[int, int]:
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
 
 
 def tail(path: str) -> str:

@@ -21,7 +21,7 @@ from modak_deploy.evidence.bundle import archive
 from modak_deploy.evidence.command import protocol_of
 from modak_deploy.evidence.driver.machine import children, resident
 from modak_deploy.evidence.driver.results import Reference, contents, difference
-from modak_deploy.evidence.driver.runs import remove
+from modak_deploy.evidence.driver.runs import Run, remove
 from modak_deploy.evidence.finished import Description, read_finished, write_description
 from modak_deploy.evidence.page import render, render_csv
 from modak_deploy.evidence.protocol import Protocol, Repeat, gain, outcomes, read_repeats, settings
@@ -179,6 +179,20 @@ def test_each_run_begins_in_a_clean_folder(tmp_path):
     done, work = drive(tmp_path, {"default": "test ! -e out.txt && cat input >out.txt && echo 6 >input"})
     assert done.returncode == 0, done.stderr
     assert (work / "app" / "input").read_text() == "5"
+
+
+def test_a_large_input_that_a_run_changes_ends_the_benchmark(tmp_path, monkeypatch):
+    monkeypatch.setattr("modak_deploy.evidence.driver.runs.LARGE", 5)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "state").write_text("large")
+    entry = {"name": "x", "command": "cat state", "environment": {}}
+    run = Run({"sample": 0.1}, entry, str(tmp_path / "runs" / "c0"))
+    run.prepare()
+    run.check_inputs()
+    (tmp_path / "runs" / "c0" / "work" / "state").write_text("larger")
+    with pytest.raises(SystemExit, match="the program changes its input state, which runs share"):
+        run.check_inputs()
 
 
 def test_the_driver_is_written_for_python_3_8():
