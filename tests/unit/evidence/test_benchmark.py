@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from evidence_parts import digits_plan
 from modak_deploy.cli import _mount, app
 from modak_deploy.errors import InputError
 from modak_deploy.evidence import driver
@@ -351,6 +352,15 @@ def test_a_benchmark_without_its_default_is_an_error(finished):
     write_description(finished, Description(title="x", default="other", protocol=Protocol()))
     with pytest.raises(InputError, match="no repeat of 'other'"):
         read_finished(finished)
+
+
+def test_a_name_that_no_plan_has_is_none_of_the_benchmark(finished):
+    plan = digits_plan()
+    name = plan.chosen.name
+    lines = [repeat(other, block, 1.0).model_dump_json() + "\n" for other in (name, "\x1b[2J") for block in range(3)]
+    (finished / "benchmark" / "repeats.jsonl").write_text("".join(lines))
+    write_description(finished, Description(title="x", default=name, protocol=Protocol(), plans=[plan]))
+    assert [one.name for one in read_finished(finished).outcomes] == [name]
 
 
 def test_the_command_needs_no_name_before_the_document(tmp_path):
