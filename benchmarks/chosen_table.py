@@ -7,7 +7,8 @@ more than the times of whole jobs, between which the machine's speed changes. Be
 
 import statistics
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,21 @@ def table(entries: Sequence[Entry], records: Path = survey_choice.RECORDS) -> st
     return survey_table.table(surveyed(records, survey.chosen_in(entries))) + "\n" + jobs(entries)
 
 
-def jobs(entries: Sequence[Entry]) -> str:
-    """Return how long the jobs took, beside as many units of the default as two short jobs tell, with the forecasts."""
-    head = ("program", "by default, s", "first, s", "second, s", "first", "second", "forecast, first", "second")
-    lines: list[Sequence[str]] = [head]
-    factors: dict[str, list[float]] = {arm: [] for arm in ARMS}
-    missed: dict[str, list[float]] = {arm: [] for arm in ARMS}
+@dataclass(frozen=True)
+class Jobs:
+    """The first and the second job of a program beside its default."""
+
+    name: str
+    kind: str
+    by_default: float
+    """Seconds that as many units take by default, as two short jobs tell."""
+    seconds: Mapping[str, float]
+    errors: Mapping[str, float]
+    """By how much the forecasts missed, of the jobs that made one."""
+
+
+def jobs_of(entries: Sequence[Entry]) -> Iterator[Jobs]:
+    """Yield the programs of which both jobs and the default have ended well."""
     for name in dict.fromkeys(entry["row"] for entry in entries):
         own = [entry for entry in entries if entry["row"] == name and entry["state"] == "completed"]
         defaults = [entry for entry in own if entry["arm"] == "default"]
@@ -73,13 +83,23 @@ def jobs(entries: Sequence[Entry]) -> str:
         by_default = statistics.fmean(program_table.total(entry, units) for entry in defaults)
         seconds = {arm: float(jobs[arm]["total"]) for arm in ARMS}
         errors = {arm: jobs[arm]["forecast"] / seconds[arm] - 1 for arm in ARMS if jobs[arm].get("forecast")}
+        yield Jobs(name, str(defaults[0]["kind"]), by_default, seconds, errors)
+
+
+def jobs(entries: Sequence[Entry]) -> str:
+    """Return how long the jobs took, beside as many units of the default, with the forecasts."""
+    head = ("program", "by default, s", "first, s", "second, s", "first", "second", "forecast, first", "second")
+    lines: list[Sequence[str]] = [head]
+    factors: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    missed: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    for one in jobs_of(entries):
         for arm in ARMS:
-            factors[arm].append(by_default / seconds[arm])
-            missed[arm] += [abs(errors[arm])] if arm in errors else []
-        times = (f"{seconds[arm]:.1f}" for arm in ARMS)
-        gained = (f"{by_default / seconds[arm]:.2f}" for arm in ARMS)
-        forecasts = (f"{errors[arm]:+.1%}" if arm in errors else "-" for arm in ARMS)
-        lines.append((name, f"~{by_default:.1f}", *times, *gained, *forecasts))
+            factors[arm].append(one.by_default / one.seconds[arm])
+            missed[arm] += [abs(one.errors[arm])] if arm in one.errors else []
+        times = (f"{one.seconds[arm]:.1f}" for arm in ARMS)
+        gained = (f"{one.by_default / one.seconds[arm]:.2f}" for arm in ARMS)
+        forecasts = (f"{one.errors[arm]:+.1%}" if arm in one.errors else "-" for arm in ARMS)
+        lines.append((one.name, f"~{one.by_default:.1f}", *times, *gained, *forecasts))
     if len(lines) > 1:
         means = (f"**{statistics.geometric_mean(each):.2f}**" for each in factors.values())
         medians = (f"**{statistics.median(each):.1%}**" if each else "-" for each in missed.values())

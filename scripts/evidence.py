@@ -18,6 +18,7 @@ sys.path.insert(0, str(TOP / "benchmarks"))
 import cached_jobs  # noqa: E402 - beside the programs that make their results
 import chosen_table  # noqa: E402
 import engine_table  # noqa: E402
+import gains_summary  # noqa: E402
 import gpu_tables  # noqa: E402
 import papers_table  # noqa: E402
 import program_table  # noqa: E402
@@ -29,17 +30,18 @@ from papers_table import MEASURED  # noqa: E402
 
 PAGES = {
     "gains": TOP / "README.md",
-    "measurements": TOP / "docs" / "gains.md",
+    "gains-short": TOP / "docs" / "gains.md",
+    "measurements": TOP / "docs" / "gains-more.md",
     "programs": TOP / "docs" / "gains.md",
-    "both": TOP / "docs" / "gains.md",
-    "inference": TOP / "docs" / "gains.md",
-    "inference-amx": TOP / "docs" / "gains.md",
-    "keras": TOP / "docs" / "gains.md",
-    "cached": TOP / "docs" / "gains.md",
+    "both": TOP / "docs" / "gains-more.md",
+    "inference": TOP / "docs" / "gains-more.md",
+    "inference-amx": TOP / "docs" / "gains-more.md",
+    "keras": TOP / "docs" / "gains-more.md",
+    "cached": TOP / "docs" / "gains-more.md",
     "expected": TOP / "docs" / "gains.md",
     "expected-longer": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
-    "pairs-amx": TOP / "docs" / "gains.md",
+    "pairs-amx": TOP / "docs" / "gains-more.md",
     "survey": TOP / "docs" / "gains.md",
     "survey-choice": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
@@ -181,6 +183,7 @@ def between(text: str, name: str) -> tuple[str, str, str]:
 
 TABLES: dict[str, Callable[[], str]] = {
     "gains": gains,
+    "gains-short": gains_summary.table,
     "measurements": measurements,
     "programs": programs,
     "both": both,

@@ -1,12 +1,14 @@
-"""Modules in evaluation mode exported as graphs, for other software to do them; by ``torch.export`` (since 2.5)."""
+"""Modules in evaluation mode as graphs, for other software to do them: traced, or by ``torch.export`` (since 2.5)."""
 
 import contextlib
 import functools
-from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ... import structures
 from . import outputs
 from .conversions import Shelf
+from .traced import trace
+from .values import Reading
 
 INEFFECTIVE = (
     "pytorch-bf16-weights",
@@ -37,6 +39,17 @@ class Content(NamedTuple):
     data: bytes
 
 
+class Observed(NamedTuple):
+    """What a call of the module has shown."""
+
+    tensors: List[Any]
+    """Those of the arguments, copied."""
+    flat: Any
+    """The module from them to the tensors of the result."""
+    reading: Optional[Reading]
+    """Whether the call is a guide to others, where that matters."""
+
+
 class Slot(int):
     """The number of a tensor of the result."""
 
@@ -57,14 +70,14 @@ class Exported:
         """Where what is made is kept for later runs, and looked for first."""
 
     def made(self, graph: Any, tensors: List[Any], keep: Keep = None) -> Callable[[List[Any]], List[Any]]:
-        """Return what does an exported program, from tensors like the given ones to the result's.
+        """Return what does a graph, from tensors like the given ones to the result's.
 
         ``keep``, where there is one, is given what ``written`` returns.
         """
         raise NotImplementedError
 
     def written(self, graph: Any, tensors: List[Any]) -> bytes:
-        """Return an exported program as ``read`` takes it in another process."""
+        """Return a graph as ``read`` takes it in another process."""
         raise NotImplementedError
 
     def read(self, data: bytes, tensors: List[Any], results: List[Any]) -> Callable[[List[Any]], List[Any]]:
@@ -83,8 +96,8 @@ class Exported:
         """Return what does calls like this one, for another process to take."""
         torch = self._torch
         with torch.inference_mode(False), torch.no_grad():
-            tensors, flat = self._observed(args, kwargs)
-            return self.written(self._graph(flat, tensors), tensors)
+            observed = self._observed(args, kwargs)
+            return self.written(self._graph(observed), observed.tensors)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         is_leaf = outputs.is_tensor(self._torch)
@@ -99,7 +112,8 @@ class Exported:
     def _program(self, args: Any, kwargs: Any, form: Any) -> Program:
         torch, shelf = self._torch, self.shelf
         with torch.inference_mode(False), torch.no_grad():
-            tensors, flat = self._observed(args, kwargs)
+            observed = self._observed(args, kwargs)
+            tensors, flat, _ = observed
             data = self._contents.get(form)
             if data is None and shelf is not None:
                 data = shelf.find(form)
@@ -108,28 +122,46 @@ class Exported:
                 self._contents.pop(form, None)
                 return Program(infer, flat.result)
             keep = None if shelf is None else functools.partial(shelf.keep, form)
-            infer = self.made(self._graph(flat, tensors), tensors, keep)
+            infer = self.made(self._graph(observed), tensors, keep)
         return Program(infer, flat.result)
 
-    def _looking(self, flat: Any, tensors: List[Any]) -> ContextManager[Any]:
-        """Return what the call before a module is exported is done in."""
-        return contextlib.nullcontext()
+    def _is_traced(self, tensors: List[Any]) -> bool:
+        """Tell whether a trace is tried before the module is exported, with such arguments."""
+        return True
 
-    def _graph(self, flat: Any, tensors: List[Any]) -> Any:
-        """Return the module as a graph."""
-        return self._torch.export.export(flat, tuple(tensors), strict=False)
+    def _graph(self, observed: Observed) -> Any:
+        """Return the module as a graph: traced, where no value decides what is done, which is quick."""
+        tensors, flat, reading = observed
+        if reading is not None:
+            results = flat.likes
+            reading.used(results)
+            traced = trace(self._torch, flat, tensors, reading.numbers) if reading.what is None else None
+            graph = None if traced is None else self._from_trace(traced, tensors, results)
+            if graph is not None:
+                return graph
+        return self._from_exported(self._torch.export.export(flat, tuple(tensors), strict=False), tensors)
 
-    def _observed(self, args: Any, kwargs: Any) -> Tuple[List[Any], Any]:
-        """Return the arguments' tensors, copied, and the module from them to the result's, called with them once."""
+    def _from_trace(self, traced: Any, tensors: List[Any], results: List[Any]) -> Any:
+        """Return the graph of a traced module; None where it has to be exported. ``results`` are those of the call."""
+        raise NotImplementedError
+
+    def _from_exported(self, exported: Any, tensors: List[Any]) -> Any:
+        """Return the graph of an exported program."""
+        raise NotImplementedError
+
+    def _observed(self, args: Any, kwargs: Any) -> Observed:
+        """Return what a call with copies of the arguments shows."""
         is_leaf = outputs.is_tensor(self._torch)
         tensors = [tensor.detach().clone() for tensor in structures.leaves((args, kwargs), is_leaf)]
         flat = _flat(self._torch, self.module, args, kwargs)
         versions = [tensor._version for tensor in tensors]
-        with self._looking(flat, tensors):
+        sources = [*tensors, *flat.parameters(), *flat.buffers()]
+        reading = Reading(self._torch, sources) if self._is_traced(tensors) else None
+        with contextlib.nullcontext() if reading is None else reading:
             flat(*tensors)
         if versions != [tensor._version for tensor in tensors]:
             raise structures.Unsupported("a call changes its arguments")
-        return tensors, flat
+        return Observed(tensors, flat, reading)
 
 
 def _is_slot(value: Any) -> bool:

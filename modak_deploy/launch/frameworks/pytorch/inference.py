@@ -166,7 +166,8 @@ class Inference(TriedCalls):
         return search
 
     def _subject(self) -> Subject:
-        return Subject(self._torch, self._root(), guide=bool(self._work.guide))
+        work = self._work
+        return Subject(self._torch, self._root(), operations=work.operations, guide=bool(work.guide))
 
     # one call
 

@@ -34,7 +34,8 @@ class Subject:
         self.module = module
         self.optimizer = optimizer
         self.operations = operations
-        """Names of what the gradients of a training step go through, as autograd has them."""
+        """Names of what the gradients of a training step go through, as autograd has them; in inference of a call's
+        operations, as they are dispatched to a device, where one was looked at."""
         self.guide = guide
         """Whether a call in evaluation is known to be a guide to others, so that the module can be traced."""
         self.parameters = list(module.parameters()) if module is not None else []

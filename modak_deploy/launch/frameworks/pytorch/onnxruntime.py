@@ -1,16 +1,18 @@
-"""Modules in evaluation mode done by ONNX Runtime: exported as an ONNX model in memory, read as a session."""
+"""Modules in evaluation mode done by ONNX Runtime: written as an ONNX model in memory, read as a session."""
 
 import contextlib
 import importlib
+import io
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ... import hardware, structures
 from .. import openvino_cpu
 from ..onnxruntime.sessions import OWN
 from .conversions import version
 from .exported import Exported, Keep, results_of
+from .written import is_alike
 
 CUDA = "CUDAExecutionProvider"
 CPU = "CPUExecutionProvider"
@@ -18,6 +20,8 @@ ELEMENTS = ("float32", "float16", "float64", "int64", "int32", "int8", "uint8", 
 """Types of tensors that are given to ONNX Runtime by their memory."""
 LARGEST = 2**31 - 2**20
 """Bytes of weights; a message of Protocol Buffers has less than 2 GiB."""
+OPSET = 17
+"""Of what is traced: the exporter of TorchScript knows all of it from PyTorch 2.0 on."""
 _own = False
 """Whether ONNX Runtime was imported here, and not by the program."""
 COPIES = 4
@@ -62,6 +66,14 @@ def content_kind() -> Tuple[str, ...]:
     return ("onnx", version("onnx"), version("onnxscript"), version("onnxruntime", "onnxruntime-gpu"))
 
 
+class Model(NamedTuple):
+    """A model of ONNX."""
+
+    data: bytes
+    results: List[Any]
+    """Tensors that have the sizes and types of its results."""
+
+
 class InSession(Exported):
     """Does what a module does by a session of ONNX Runtime, on the module's own device."""
 
@@ -70,22 +82,38 @@ class InSession(Exported):
         super().__init__(torch, module)
         self._tf32 = tf32
 
-    def made(self, exported: Any, tensors: List[Any], keep: Keep = None) -> Callable[[List[Any]], List[Any]]:
-        data = self.written(exported, tensors)
-        infer = self._reading(data, tensors, results_of(exported))
+    def made(self, graph: Model, tensors: List[Any], keep: Keep = None) -> Callable[[List[Any]], List[Any]]:
+        data = self.written(graph, tensors)
+        infer = self._reading(data, tensors, graph.results)
         if keep is not None:
             keep(data)
         return infer
 
-    def written(self, exported: Any, tensors: List[Any]) -> bytes:
+    def written(self, graph: Model, tensors: List[Any]) -> bytes:
+        return graph.data
+
+    def _is_traced(self, tensors: List[Any]) -> bool:
+        return bool(self._device(tensors).type == "cpu")
+
+    def _from_trace(self, traced: Any, tensors: List[Any], results: List[Any]) -> Optional[Model]:
+        self._check(tensors, results)
+        if not is_alike(traced.inlined_graph):
+            return None
+        file = io.BytesIO()
+        try:
+            with _silent():
+                self._torch.onnx.export(traced, tuple(tensors), file, dynamo=False, opset_version=OPSET, verbose=False)
+        except Exception:  # an operation that this exporter does not know, or a version that has no such one any more
+            return None
+        return Model(file.getvalue(), results)
+
+    def _from_exported(self, exported: Any, tensors: List[Any]) -> Model:
+        results = results_of(exported)
         self._device(tensors)
-        for tensor in [*tensors, *results_of(exported)]:
-            if str(tensor.dtype).rpartition(".")[2] not in ELEMENTS:
-                raise structures.Unsupported("ONNX Runtime is given no tensors of {}".format(tensor.dtype))
-        self._check_room()
+        self._check(tensors, results)
         with _silent():
             program = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False)
-            return program.model_proto.SerializeToString()  # type: ignore[no-any-return]
+            return Model(program.model_proto.SerializeToString(), results)
 
     def read(self, data: bytes, tensors: List[Any], results: List[Any]) -> Callable[[List[Any]], List[Any]]:
         return self._reading(data, tensors, results)
@@ -106,8 +134,11 @@ class InSession(Exported):
             raise structures.Unsupported("the arguments and weights are on several devices")
         return devices.pop()
 
-    def _check_room(self) -> None:
-        """Raise MemoryError where the weights are too large to be written and read in memory."""
+    def _check(self, tensors: List[Any], results: List[Any]) -> None:
+        """Raise MemoryError where the weights are too large to be written and read in memory, Unsupported for types."""
+        for tensor in [*tensors, *results]:
+            if str(tensor.dtype).rpartition(".")[2] not in ELEMENTS:
+                raise structures.Unsupported("ONNX Runtime is given no tensors of {}".format(tensor.dtype))
         size = sum(weight.numel() * weight.element_size() for weight in self.module.parameters())
         if size > LARGEST:
             raise MemoryError("the weights take {} MiB, more than an ONNX model in one piece may".format(size >> 20))

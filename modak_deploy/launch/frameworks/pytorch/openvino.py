@@ -1,13 +1,11 @@
-"""Modules in evaluation mode done by OpenVINO: exported as graphs, converted, compiled for the processor."""
+"""Modules in evaluation mode done by OpenVINO: as graphs, converted, compiled for the processor."""
 
-from typing import Any, Callable, ContextManager, List, Optional, Tuple
+from typing import Any, Callable, List, Tuple
 
 from ... import hardware, structures
 from .. import openvino_cpu
 from .conversions import version
 from .exported import Exported, Keep, results_of
-from .traced import trace
-from .values import Reading
 
 
 def content_kind(torch: Any, precision: str) -> Tuple[str, ...]:
@@ -24,7 +22,6 @@ class Converted(Exported):
         """``precision`` is that of OpenVINO's kernels: ``f32`` or ``bf16``."""
         super().__init__(torch, module)
         self._precision = precision
-        self._reading: Optional[Reading] = None
 
     def content(self, args: Any, kwargs: Any) -> bytes:
         with openvino_cpu.silent():
@@ -48,20 +45,18 @@ class Converted(Exported):
         _check(model, len(tensors), len(results))
         return _inferring(self._torch, model.create_infer_request())
 
-    def _looking(self, flat: Any, tensors: List[Any]) -> ContextManager[Any]:
-        self._reading = Reading(self._torch, [*tensors, *flat.parameters(), *flat.buffers()])
-        return self._reading
+    def _from_trace(self, traced: Any, tensors: List[Any], results: List[Any]) -> Any:
+        try:
+            decoders = openvino_cpu.module("openvino.frontend.pytorch.ts_decoder")
+            model = _converted(decoders.TorchScriptPythonDecoder(traced, example_input=tuple(tensors)))
+            return _with_forms(model, tensors, results)
+        except Exception:  # an operation that this front end does not know, or a result that it leaves out
+            return None
 
-    def _graph(self, flat: Any, tensors: List[Any]) -> Any:
-        """Return the module as a model of OpenVINO: traced, where no value decides what is done, which is quick."""
-        reading, self._reading = self._reading, None
-        model = None if reading is None else _from_trace(self._torch, flat, tensors, reading)
-        if model is None:
-            exported = super()._graph(flat, tensors)
-            model = _from_exported(exported)
-            _check(model, len(tensors), len(results_of(exported)))
-        model.reshape({number: list(tensor.shape) for number, tensor in enumerate(tensors)})
-        return model
+    def _from_exported(self, exported: Any, tensors: List[Any]) -> Any:
+        decoders = openvino_cpu.module("openvino.frontend.pytorch.fx_decoder")
+        model = _converted(decoders.TorchFXPythonDecoder.from_exported_program(exported))
+        return _with_forms(model, tensors, results_of(exported))
 
     def _compiled(self, model: Any) -> Any:
         return openvino_cpu.compiled_model(model, self._precision, self._torch.get_num_threads())
@@ -84,26 +79,26 @@ def _inferring(torch: Any, request: Any) -> Callable[[List[Any]], List[Any]]:
     return infer
 
 
-def _from_exported(exported: Any) -> Any:
-    """Return OpenVINO's model of an exported program."""
-    decoders = openvino_cpu.module("openvino.frontend.pytorch.fx_decoder")
-    return _converted(decoders.TorchFXPythonDecoder.from_exported_program(exported))
-
-
-def _from_trace(torch: Any, flat: Any, tensors: List[Any], reading: Reading) -> Any:
-    """Return OpenVINO's model of a module as it is traced; None where that does not work, for it to be exported."""
-    reading.used(flat.likes)
-    traced = trace(torch, flat, tensors, reading.numbers) if reading.what is None else None
-    if traced is None:
-        return None
-    results = len(flat.likes)
-    try:
-        decoders = openvino_cpu.module("openvino.frontend.pytorch.ts_decoder")
-        model = _converted(decoders.TorchScriptPythonDecoder(traced, example_input=tuple(tensors)))
-        _check(model, len(tensors), results)
-    except Exception:  # an operation that this front end does not know, or a result that it leaves out
-        return None
+def _with_forms(model: Any, tensors: List[Any], results: List[Any]) -> Any:
+    """Return a model that takes tensors like the given ones and nothing else."""
+    _check(model, len(tensors), len(results))
+    model.reshape({number: list(tensor.shape) for number, tensor in enumerate(tensors)})
+    if _divides_whole_numbers(model):
+        raise structures.Unsupported("OpenVINO rounds quotients of whole numbers in another way")
     return model
+
+
+def _divides_whole_numbers(model: Any) -> bool:
+    """Tell whether whole numbers that depend on the arguments' values are divided: towards zero, always (2026.4)."""
+    by_values = set()
+    for operation in model.get_ordered_ops():
+        kind = operation.get_type_name()
+        given = [operation.input_value(number).get_node() for number in range(operation.get_input_size())]
+        if kind == "Parameter" or (kind != "ShapeOf" and any(node.get_name() in by_values for node in given)):
+            by_values.add(operation.get_name())
+            if kind == "Divide" and operation.output(0).get_element_type().is_integral():
+                return True
+    return False
 
 
 def _converted(decoder: Any) -> Any:

@@ -55,6 +55,8 @@ class Reading:
         self.what: Optional[str] = None
         self.numbers: Set[float] = set()
         """Numbers that operations were given."""
+        self.operations: Set[str] = set()
+        """Names of the operations, as they are dispatched to a device."""
         self._origins: Dict[int, Any] = {}
         self._modes = [_operations(torch, self), *([_methods(torch, self)] if methods else [])]
         self.made(tensors)
@@ -101,6 +103,7 @@ def _operations(torch: Any, reading: Reading) -> Any:
             name = str(packet).rpartition(".")[2]
             if packet is None or name == REPLACING or by_value(torch, name, is_leaf, args):
                 reading.note(name if packet is not None else str(function))
+            reading.operations.add(name)
             reading.used(tensors_in(is_leaf, (args, kwargs or {})))
             reading.numbers.update(tensors_in(_is_number, (args, kwargs or {})))
             result = function(*args, **(kwargs or {}))

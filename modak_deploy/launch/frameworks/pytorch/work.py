@@ -7,7 +7,7 @@ torch.utils.flop_counter (since 2.1) has the formulas. Nothing is computed twice
 import contextlib
 import importlib
 import math
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import AbstractSet, Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from ... import structures
 from ..operations import BACKWARD, shares
@@ -37,6 +37,8 @@ class Work:
         self._weights = weights
         self.guide: Optional[bool] = None
         """Whether a call in evaluation went by no value, as far as operations tell; None where none was looked at."""
+        self.operations: AbstractSet[str] = frozenset()
+        """Names of that call's operations, as they are dispatched to a device."""
         self._training = training
         self._calls = 0
         self._features: Optional[Dict[str, Any]] = None
@@ -71,7 +73,7 @@ class Work:
                 self._seen(mode, args, kwargs)
                 if reading is not None:
                     reading.used(structures.leaves(result, outputs.is_tensor(self._torch)))
-                    self.guide = reading.what is None
+                    self.guide, self.operations = reading.what is None, reading.operations
             return result
 
         return call

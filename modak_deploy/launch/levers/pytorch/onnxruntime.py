@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Optional, Tuple
 
-from ...frameworks.pytorch import compiler, onnxruntime
+from ...frameworks.pytorch import compiler, onnxruntime, written
 from ...frameworks.pytorch.exported import INEFFECTIVE
 from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
 
@@ -26,8 +26,12 @@ class OnnxRuntime(TorchLever):
     tf32 = False
 
     def making(self, subject: Subject) -> float:
-        # ResNet50 3.4 to 5.4 s, BERT-base 6.6 s on two cores, about as on the node of an H100 (ONNX Runtime 1.31).
+        # Traced or exported, and read: SqueezeNet 0.8 or 7.8 s, ResNet50 3.4 or 10.5, AlexNet 6.1 or 8.2, BERT-base
+        # 11.9 or 17 in a slow hour of two cores of an AMD EPYC with AVX2 (PyTorch 2.13, ONNX Runtime 1.32); exported,
+        # ResNet50 3.4 to 5.4 and BERT-base 6.6 on another one, about as on the node of an H100 (ONNX Runtime 1.31).
         weights = float(sum(weight.numel() * weight.element_size() for weight in subject.parameters))
+        if subject.guide and subject.device == "cpu" and subject.operations <= written.DISPATCHED:
+            return 0.2 + 0.006 * len(subject.modules) + 1.8e-8 * weights
         return compiler.loading() + 2.5 + 0.01 * len(subject.modules) + 8e-9 * weights
 
     def finishing(self, subject: Subject) -> float:

@@ -1,18 +1,28 @@
-"""Modules are traced for OpenVINO where no value of a tensor reaches Python; all others are exported, or refused."""
+"""Modules are traced where no value of a tensor reaches Python; all others are exported, or refused."""
 
+import contextlib
 import copy
 import sys
 from typing import Any
 
 import pytest
 
-from modak_deploy.launch.frameworks.pytorch import openvino
+from modak_deploy.launch.frameworks.pytorch import exported
+from modak_deploy.launch.frameworks.pytorch.onnxruntime import InSession
 from modak_deploy.launch.frameworks.pytorch.openvino import Converted
 from modak_deploy.launch.frameworks.pytorch.traced import trace
 from modak_deploy.launch.frameworks.pytorch.values import Reading
+from modak_deploy.launch.frameworks.pytorch.written import writes_views
+from modak_deploy.launch.structures import Unsupported
 
 pytest.importorskip("openvino", reason="OpenVINO is not installed; 'pip install openvino' installs it")
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed; 'pip install .[onnx]' installs it")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed; 'pip install .[convert]' installs it")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+ENGINES = {
+    "openvino": lambda torch, model: Converted(torch, model, "f32"),
+    "onnxruntime": InSession,
+}
 
 OWN: dict[str, Any] = {}
 
@@ -43,6 +53,7 @@ FORWARDS = {
     "steps": (None, lambda torch, x: sum(x[:, number : number + 1] * number for number in range(x.shape[1])) + x),
     "parts": (None, lambda torch, x: torch.cat([part * 2 for part in x.chunk(2, dim=1)], dim=1)),
     "in place": (None, lambda torch, x: torch.zeros_like(x).add_(x).mul_(2)),
+    "quotients": (None, lambda torch, x: x // 2),
     "slices": (None, lambda torch, x: set_first(torch.ones_like(x), x[:, :1])),
     "attention": (
         None,
@@ -73,13 +84,13 @@ def made(torch):
 def traces(monkeypatch):
     """Count what comes of tracing: a model, or None."""
     results: list[Any] = []
-    own = openvino.trace
+    own = exported.trace
 
     def counted(*args: Any) -> Any:
         results.append(own(*args))
         return results[-1]
 
-    monkeypatch.setattr(openvino, "trace", counted)
+    monkeypatch.setattr(exported, "trace", counted)
     return results
 
 
@@ -107,10 +118,11 @@ def test_data_is_seen_where_the_launcher_follows_it_as_well(torch, made, monkeyp
     assert reading.what == "data"
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", [kind for kind, (reads, _) in FORWARDS.items() if reads is None])
-def test_what_does_not_depend_on_values_is_traced_for_each_form(torch, made, traces, kind):
+def test_what_does_not_depend_on_values_is_traced_for_each_form(torch, made, traces, kind, engine):
     model = made(kind)
-    converted = Converted(torch, model, "f32")
+    converted = ENGINES[engine](torch, model)
     with torch.inference_mode():
         for batch in (3, 5, 3):
             given = torch.randn(batch, 4)
@@ -122,11 +134,12 @@ def test_what_does_not_depend_on_values_is_traced_for_each_form(torch, made, tra
     assert len(traces) == 2 and None not in traces
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", [kind for kind, (reads, _) in FORWARDS.items() if reads is not None])
-def test_what_depends_on_values_is_not_traced(torch, made, traces, kind):
+def test_what_depends_on_values_is_not_traced(torch, made, traces, kind, engine):
     OWN["tensor"] = torch.full((1, 4), 2.0)
     model, given = made(kind), torch.randn(3, 4)
-    converted = Converted(torch, model, "f32")
+    converted = ENGINES[engine](torch, model)
     try:
         for other in (given, -given):
             with torch.inference_mode():
@@ -150,12 +163,81 @@ def test_numbers_of_the_programs_are_constants_of_a_trace(torch, made):
         assert trace(torch, made("sizes"), [torch.randn(3, 4)], {2}) is not None
 
 
-def test_what_cannot_be_traced_is_exported(torch, made, traces, monkeypatch):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_cannot_be_traced_is_exported(torch, made, traces, monkeypatch, engine):
     monkeypatch.setattr(torch.jit, "trace", lambda *args, **kwargs: 1 / 0)
     model, given = made("sizes"), torch.randn(3, 4)
     with torch.inference_mode():
-        assert torch.allclose(Converted(torch, model, "f32")(given), model(given), atol=1e-5)
+        assert torch.allclose(ENGINES[engine](torch, model)(given), model(given), atol=1e-5)
     assert traces == [None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ways"),
+    [("sizes", [False]), ("in place", [False]), ("slices", [True]), ("quotients", [True]), ("branch", [])],
+)
+def test_a_trace_is_written_as_onnx_unless_that_does_something_else(torch, made, monkeypatch, kind, ways):
+    own, asked = torch.onnx.export, []
+
+    def export(*args: Any, **options: Any) -> Any:
+        asked.append(options["dynamo"])
+        return own(*args, **options)
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+    refused = pytest.raises(Exception, match="data-dependent") if kind == "branch" else contextlib.nullcontext()
+    session, given = InSession(torch, made(kind)), torch.randn(3, 4)
+    with torch.inference_mode(), refused:
+        session(given)
+    assert asked == ways
+
+
+def test_what_the_exporter_of_traces_does_not_know_is_exported_otherwise(torch, made, monkeypatch):
+    own = torch.onnx.export
+
+    def export(*args: Any, **options: Any) -> Any:
+        return own(*args, **options) if options["dynamo"] else 1 / 0
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+    model, given = made("sizes"), torch.randn(3, 4)
+    with torch.inference_mode():
+        assert torch.allclose(InSession(torch, model)(given), model(given), atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_quotients_of_whole_numbers_are_rounded_as_by_pytorch_or_not_at_all(torch, engine):
+    class Halves(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x // 3
+
+    model, given = Halves().eval(), torch.arange(12).reshape(3, 4)
+    session = ENGINES[engine](torch, model)
+    with torch.no_grad():
+        try:
+            assert torch.equal(session(given), model(given))
+        except Unsupported:
+            assert engine == "openvino"
+        else:
+            assert torch.equal(session(-given), model(-given))
+
+
+WRITES = {
+    "nothing": (False, lambda torch, x: x + 1),
+    "what an operation has made": (False, lambda torch, x: (x + 1).relu_().mul_(2)),
+    "a copy of a part": (False, lambda torch, x: x[:, 0].clone().mul_(2)),
+    "a slice": (True, lambda torch, x: set_first(x + 1, 1.0)),
+    "a view": (True, lambda torch, x: (x + 1).flatten().add_(1)),
+    "one of several parts": (True, lambda torch, x: (x + 1).chunk(2, dim=1)[0].mul_(2)),
+    "its argument": (True, lambda torch, x: x.add_(1)),
+    "another tensor": (True, lambda torch, x: torch.add(x, 1, out=torch.empty_like(x))),
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_what_writes_to_parts_of_tensors_is_seen(torch, kind):
+    writes, forward = WRITES[kind]
+    with torch.no_grad():
+        traced = torch.jit.trace(lambda x: forward(torch, x), (torch.ones(3, 4),), check_trace=False)
+    assert writes_views(traced.inlined_graph) == writes
 
 
 def test_tracing_leaves_the_program_as_it_is(torch, made, traces, recwarn):

@@ -1,0 +1,68 @@
+"""One table of what all measurements of whole jobs came to: geometric means by machine, kind of work and length."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import chosen_table
+import program_table
+import survey_table
+from markdown_table import markdown
+
+MEASURED = Path(__file__).resolve().parent / "measured"
+HEAD = ("two cores of", "jobs of", "programs", "first, exact", "second, exact", "first, relaxed", "second, relaxed")
+ARMS = ("live-exact", "second-exact", "live-relaxed", "second-relaxed")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Results of whole jobs."""
+
+    file: str
+    processor: str
+    minutes: int
+    section: str
+    """Link to what tells of them."""
+    whole: bool = False
+    """Whether the jobs had this length; otherwise what they take in it follows from their phases."""
+
+
+SOURCES = (
+    Source("programs-intel-xeon-2-cores", "Intel Xeon, AMX", 5, "#jobs-of-5-min"),
+    Source("inference-intel-xeon-2-cores", "Intel Xeon, AMX", 5,
+           "gains-more.md#with-onnx-runtime-on-a-processor-with-amx"),
+    Source("inference-amd-epyc-2-cores", "AMD EPYC, bf16", 5, "gains-more.md#with-onnx-runtime-among-the-levers"),
+    Source("expected-amd-epyc-avx2-2-cores", "AMD EPYC, AVX2", 1, "#by-what-others-gained", whole=True),
+    Source("expected-5-minutes-amd-epyc-avx2-2-cores", "AMD EPYC, AVX2", 5, "#the-same-in-jobs-of-five-minutes",
+           whole=True),
+    Source("expected-5-minutes-amd-epyc-avx2-2-cores", "AMD EPYC, AVX2", 20, "#the-same-in-jobs-of-five-minutes"),
+)  # fmt: skip
+
+
+def _factors(source: Source) -> Mapping[str, Mapping[str, Sequence[float]]]:
+    """Return how many times as fast as the default jobs were, by kind of work and arm."""
+    entries = survey_table.read(MEASURED / f"{source.file}.jsonl")
+    factors: dict[str, dict[str, list[float]]] = {}
+    if source.whole:
+        for jobs in chosen_table.jobs_of(entries):
+            for arm, seconds in jobs.seconds.items():
+                factors.setdefault(jobs.kind, {}).setdefault(arm, []).append(jobs.by_default / seconds)
+        return factors
+    for line in program_table.lines_of(entries):
+        for arm in ARMS:
+            gain = line.gain(arm, source.minutes)
+            if gain is not None:
+                factors.setdefault(line.kind, {}).setdefault(arm, []).append(gain[0])
+    return factors
+
+
+def table() -> str:
+    """Return a line for each kind of work in each of the measurements."""
+    rows: list[Sequence[str]] = [HEAD]
+    for source in SOURCES:
+        for kind, arms in _factors(source).items():
+            most = max(map(len, arms.values()))
+            means = (f"{statistics.geometric_mean(arms[arm]):.2f}" if arms.get(arm) else "-" for arm in ARMS)
+            rows.append((source.processor, f"[{source.minutes} min]({source.section})", f"{most} of {kind}", *means))
+    return markdown(rows)
