@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import operator
-from typing import Any, Callable, List
+from typing import Any, Callable, Dict, List
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 DEEPEST = 20
@@ -26,6 +26,7 @@ def replace(value: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], b
         return replace(item, change, is_leaf, depth + 1)
 
     if isinstance(value, tuple):
+        _check_attributes(value, {})
         items = [inner(item) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else _same(value, tuple(items))
     if type(value) is list:
@@ -33,9 +34,11 @@ def replace(value: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], b
     if isinstance(value, dict):
         return _dict(value, inner)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         result = copy.copy(value)
-        for field in dataclasses.fields(value):
-            object.__setattr__(result, field.name, inner(getattr(value, field.name)))
+        _check_attributes(value, fields)
+        for name, item in fields.items():
+            object.__setattr__(result, name, inner(item))
         return result
     raise Unsupported("a value is of the type {}.{}".format(type(value).__module__, type(value).__qualname__))
 
@@ -61,15 +64,16 @@ def shape(value: Any, describe: Callable[[Any], Any], is_leaf: Callable[[Any], b
     if depth > DEEPEST:
         raise Unsupported("a value is nested more than {} levels deep".format(DEEPEST))
     if isinstance(value, (tuple, list)):
+        _check_attributes(value, {})
         return (type(value), tuple(shape(item, describe, is_leaf, depth + 1) for item in value))
     if isinstance(value, dict):
-        items = tuple((key, shape(item, describe, is_leaf, depth + 1)) for key, item in value.items())
-        return (type(value), items)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
-        items = tuple((name, shape(getattr(value, name), describe, is_leaf, depth + 1)) for name in names)
-        return (type(value), items)
-    raise Unsupported("a value is of the type {}.{}".format(type(value).__module__, type(value).__qualname__))
+        held = value
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    else:
+        raise Unsupported("a value is of the type {}.{}".format(type(value).__module__, type(value).__qualname__))
+    _check_attributes(value, held)
+    return (type(value), tuple((key, shape(item, describe, is_leaf, depth + 1)) for key, item in held.items()))
 
 
 class Held:
@@ -115,8 +119,26 @@ def _same(value: Any, items: Any) -> Any:
 
 def _dict(value: Any, inner: Callable[[Any], Any]) -> Any:
     result = copy.copy(value)  # the outputs of Hugging Face's models are ordered dicts and data classes at once
+    mirrored = _check_attributes(value, value)
+    if getattr(value, "__dict__", None) is value:  # its items are its attributes
+        result.__dict__ = result
     for key, item in value.items():
         new = inner(item)
         if new is not item:
             result[key] = new
+    for name in mirrored:
+        vars(result)[name] = dict.get(result, name)
     return result
+
+
+def _check_attributes(value: Any, held: Dict[Any, Any]) -> List[str]:
+    """Return the names of attributes that a container's items, or a data class's fields, stand for as well.
+
+    Unsupported where another attribute holds more than a plain value: it would be that of another call, or stay in the
+    number format of a variant.
+    """
+    attributes = getattr(value, "__dict__", None) or {}
+    mirrored = [name for name, item in attributes.items() if name in held and dict.get(held, name) is item]
+    if not all(isinstance(item, PLAIN) for name, item in attributes.items() if name not in mirrored):
+        raise Unsupported("a value of the type {} has attributes beside its items".format(type(value).__qualname__))
+    return mirrored

@@ -25,8 +25,9 @@ def difference(
         if left.dtype.kind not in "fc":
             largest = max(largest, float((left != other).mean()) if left.size else 0.0)
             continue
-        norm = float(numpy.linalg.norm(left.astype(numpy.float64).ravel()))
-        distance = float(numpy.linalg.norm((left.astype(numpy.float64) - other).ravel()))
+        exact = left.astype(numpy.complex128 if left.dtype.kind == "c" else numpy.float64)
+        norm = float(numpy.linalg.norm(exact.ravel()))
+        distance = float(numpy.linalg.norm((exact - other).ravel()))
         if not math.isfinite(norm) or not math.isfinite(distance):
             return None, "the result holds values that are not finite"
         largest = max(largest, distance / norm if norm else math.inf if distance else 0.0)

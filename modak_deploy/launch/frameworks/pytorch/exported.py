@@ -54,6 +54,10 @@ class Slot(int):
     """The number of a tensor of the result."""
 
 
+class Given(int):
+    """The number of an argument's tensor, which the result holds itself."""
+
+
 class Exported:
     """Does what a module does; it is exported when arguments of a new form come.
 
@@ -102,12 +106,16 @@ class Exported:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         is_leaf = outputs.is_tensor(self._torch)
         form = form_of_call(self._torch, args, kwargs)
-        tensors = [tensor.detach() for tensor in structures.leaves((args, kwargs), is_leaf)]
+        given = structures.leaves((args, kwargs), is_leaf)
         program = self._programs.get(form)
         if program is None:
             program = self._programs[form] = self._program(args, kwargs, form)
-        results = program.infer(tensors)
-        return structures.replace(program.result, lambda slot: results[slot], _is_slot)
+        results = program.infer([tensor.detach() for tensor in given])
+
+        def fill(slot: Any) -> Any:
+            return (given if isinstance(slot, Given) else results)[slot]
+
+        return structures.replace(program.result, fill, _is_slot)
 
     def _program(self, args: Any, kwargs: Any, form: Any) -> Program:
         torch, shelf = self._torch, self.shelf
@@ -165,7 +173,7 @@ class Exported:
 
 
 def _is_slot(value: Any) -> bool:
-    return isinstance(value, Slot)
+    return isinstance(value, (Slot, Given))
 
 
 def results_of(exported: Any) -> List[Any]:
@@ -198,10 +206,13 @@ def _flat(torch: Any, module: Any, args: Any, kwargs: Any) -> Any:
             given = structures.replace((args, kwargs), lambda _: next(left), is_leaf)
             result = self.module(*given[0], **given[1])
             returned: List[Any] = []
+            places: Dict[int, Any] = {id(tensor): Given(number) for number, tensor in enumerate(tensors)}
 
-            def slot(tensor: Any) -> Slot:
-                returned.append(tensor)
-                return Slot(len(returned) - 1)
+            def slot(tensor: Any) -> Any:
+                if id(tensor) not in places:
+                    places[id(tensor)] = Slot(len(returned))
+                    returned.append(tensor)
+                return places[id(tensor)]
 
             Flat.result, Flat.likes = structures.replace(result, slot, is_leaf), returned
             return tuple(returned)

@@ -10,13 +10,13 @@ from ... import parts, structures
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
-from ...trials import TriedCalls, sentence
 from ...variants import DEFAULT, PROBE, Variant
 from ..settings import Settings
 from . import arguments, outputs, replica, watch
 from .background import Background
 from .conversions import Conversions
 from .exported import form_of_call
+from .foreign import Foreign, Sizes
 from .kinds import TRAINING, Subject, TorchLever, autocasts
 from .runner import Runner, torch_levers
 from .work import Work
@@ -38,7 +38,7 @@ KINDS = 8
 """Kinds of arguments of which a call is observed: one with a list to fill may come later than one without."""
 
 
-class Inference(TriedCalls):
+class Inference(Foreign):
     """Trials of one module. Each call's result reaches the program once, whichever variant it comes from."""
 
     def __init__(self, session: Session, torch: Any, root: Any, work: Work) -> None:
@@ -52,7 +52,13 @@ class Inference(TriedCalls):
         self._seen: Dict[Any, int] = collections.OrderedDict()
         self._runners: Dict[str, Runner] = {}
         self._forms: Dict[Any, outputs.Form] = {}
-        self._wholes: Dict[str, outputs.Whole] = {}
+        """What results look like, by the variant and the kind of arguments."""
+        self._wholes: Dict[Any, outputs.Whole] = {}
+        self._sizes = Sizes()
+        self._signature: Any = None
+        """That of the call which is being done."""
+        self._given: Any = ()
+        """Its arguments, where results are compared."""
         self._weights: Optional[watch.Weights] = None
         self._conversions = Conversions(session, torch, self._label)
         self._background = Background(session, torch, self._conversions)
@@ -95,7 +101,7 @@ class Inference(TriedCalls):
             signature = None
         if signature is None:
             return impl(*args, **kwargs)
-        kind = arguments.without_sizes(signature)
+        self._signature, kind = signature, arguments.without_sizes(signature)
         if self._observed < PURE_CALLS or (kind not in self._kinds and len(self._kinds) < KINDS):
             self._kinds.add(kind)
             return self._observe(impl, args, kwargs)
@@ -113,7 +119,8 @@ class Inference(TriedCalls):
 
     def _observe(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do a call and see whether it changes anything but its result."""
-        torch, root = self._torch, self._root()
+        torch = self._torch
+        root: Any = self._root()
         tensors = structures.leaves((args, kwargs), outputs.is_tensor(torch))
         copies = [tensor.detach().clone() for tensor in tensors]
         held = structures.Held((args, kwargs))
@@ -125,8 +132,12 @@ class Inference(TriedCalls):
         elif not (held.unchanged() and all(map(functools.partial(outputs.equal, torch), tensors, copies))):
             self.stop("a call changes its arguments")
         else:
+            tables = (table for module in root.modules() for table in (module._parameters, module._buffers))
+            weights = [tensor for table in tables for tensor in table.values() if tensor is not None]
             try:
                 outputs.form(torch, result)
+                if outputs.borrowed(torch, result, tensors, weights):
+                    self.stop("a result is a part of the arguments or weights")
             except structures.Unsupported as error:
                 self.stop("the result cannot be looked into: {}".format(error))
         return result
@@ -179,9 +190,11 @@ class Inference(TriedCalls):
         if search.to_make is not None:
             self._background.begin(search, self._root(), (args, kwargs), self._watch)
         before = watch.State(self._torch, self._root()) if action.kind == PROBE else None
+        self._given = (args, kwargs)
         try:
             result = self.do(search, action, lambda call: self._own(impl, *call), (args, kwargs))
         finally:
+            self._given = ()
             self._settings.rest()
         if before is not None and before != watch.State(self._torch, self._root()):
             self.stop("a call with a part of the arguments changes the module's state")
@@ -200,13 +213,22 @@ class Inference(TriedCalls):
         return impl(*args, **kwargs)
 
     def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
-        runner = self._runner(search, variant)
-        return runner.same_form
+        return self._formed(self._runner(search, variant), variant)
+
+    def _formed(self, runner: Runner, variant: Variant) -> Callable[[Any], Any]:
+        return functools.partial(runner.same_form, self._forms.get(self._kind_of(variant)))
+
+    def _kind_of(self, variant: Variant) -> Any:
+        """Return what calls have in common whose results have one form: what they are given decides that, too."""
+        return variant.name, arguments.without_sizes(self._signature)
 
     def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
-        wanted = outputs.form(self._torch, default)
-        difference, reason = outputs.difference(self._torch, default, outputs.restore(self._torch, result, wanted))
-        self._runners[variant.name].form = wanted
+        torch = self._torch
+        wanted = outputs.form(torch, default)
+        difference, reason = outputs.difference(torch, default, outputs.restore(torch, result, wanted))
+        if outputs.returned(torch, default, self._given) != outputs.returned(torch, result, self._given):
+            reason = reason or "the result holds other arguments"
+        self._forms[self._kind_of(variant)] = wanted
         return difference, outputs.problem(difference, reason, self._limit(variant))
 
     def judged(self, search: Search, variant: Variant, sound: bool) -> bool:
@@ -233,26 +255,25 @@ class Inference(TriedCalls):
 
     def ready_part(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
         if any(lever.copies for lever in torch_levers(variant)):
-            return self._runner(search, variant).same_form
-        return Runner(self._torch, self._root(), variant, copy=True).same_form
+            return self._formed(self._runner(search, variant), variant)
+        return self._formed(Runner(self._torch, self._root(), variant, copy=True), variant)
 
     def compare_part(
         self, variant: Variant, default: Any, result: Any, part: parts.Part
     ) -> Tuple[Optional[float], Optional[str]]:
         torch = self._torch
-        whole = outputs.whole(torch, default)
+        whole = outputs.whole(torch, default, self._given)
         first = outputs.rows(torch, default, part)
         difference, reason = outputs.difference(torch, first, outputs.restore(torch, result, whole.form))
-        self._wholes[variant.name], self._forms[variant.name] = whole, whole.form
-        if variant.name in self._runners:
-            self._runners[variant.name].form = whole.form
+        self._wholes[variant.name, self._signature] = whole
+        self._forms[self._kind_of(variant)] = whole.form
         return difference, outputs.problem(difference, reason, self._limit(variant))
 
     def unsound(self, variant: Variant, result: Any) -> Optional[str]:
-        wanted = self._wholes.get(variant.name)
-        return (
-            "its results were compared with nothing" if wanted is None else outputs.unsound(self._torch, result, wanted)
-        )
+        wanted = self._wholes.get((variant.name, self._signature))
+        if wanted is None:
+            return "its results were compared with nothing"
+        return outputs.unsound(self._torch, result, wanted, self._given)
 
     def warms(self, variant: Variant) -> bool:
         return variant.expensive or self._cuda
@@ -274,24 +295,6 @@ class Inference(TriedCalls):
         if self._cuda:
             self._torch.cuda.empty_cache()
 
-    def _run_foreign(self, impl: Callable[..., Any], args: Any, kwargs: Any, signature: Any) -> Any:
-        """Do a call with arguments of another shape as the first search's winner does, if that compiles nothing."""
-        search = next(iter(self._searches.values()), None)
-        if search is None or not search.settled or search.best == DEFAULT or search.best.expensive:
-            return impl(*args, **kwargs)
-        if not arguments.alike(signature, next(iter(self._searches))) or not self._current_weights():
-            return impl(*args, **kwargs)
-        self._settings.follow(search.best)
-        try:
-            return self._runner(search, search.best).same_form((args, kwargs))
-        except Exception as error:  # whatever a lever makes of the program's module
-            search.failed(sentence(error))
-            self.follow(DEFAULT)
-            self.recover()
-            return impl(*args, **kwargs)
-        finally:
-            self._settings.rest()
-
     # copies
 
     def _runner(self, search: Search, variant: Variant) -> Runner:
@@ -307,7 +310,6 @@ class Inference(TriedCalls):
                     raise MemoryError(reason)
             self._watch()
             runner = Runner(self._torch, root, variant)
-            runner.form = self._forms.get(variant.name)
             runner.shelve(self._conversions)
             self._runners[variant.name] = runner
         if content is not None:
@@ -348,7 +350,6 @@ class Inference(TriedCalls):
         return True
 
     def _forget(self) -> None:
-        self._forms.update({name: runner.form for name, runner in self._runners.items() if runner.form is not None})
         self._runners.clear()
         self._background.drop()
         self._conversions.forget()

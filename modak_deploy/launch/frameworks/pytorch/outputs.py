@@ -1,7 +1,7 @@
 """Compare what two variants of a module return, and give a variant's result the default's form."""
 
 import math
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ... import structures
 from ...parts import Part, batched
@@ -34,11 +34,23 @@ def own_format(torch: Any, root: Any) -> str:
     return "tf32" if any(isinstance(module, tuple(wanted)) for module in root.modules()) else ""
 
 
+DENSE = ()
+"""The order of dimensions in memory of what is contiguous."""
+
+
+class Leaf(NamedTuple):
+    """A tensor of a result."""
+
+    dtype: Any
+    order: Optional[Tuple[int, ...]]
+    """Its dimensions from the outermost in memory to the innermost; None where memory has no such order."""
+
+
 class Form(NamedTuple):
     """Form of the default's result, leaf by leaf."""
 
     shape: Any
-    leaves: List[Tuple[Any, bool]]
+    leaves: List[Leaf]
 
 
 def is_tensor(torch: Any) -> Any:
@@ -51,7 +63,32 @@ def form(torch: Any, result: Any) -> Form:
     is_leaf = is_tensor(torch)
     tensors = structures.leaves(result, is_leaf)
     kind = structures.shape(result, lambda tensor: ("tensor", tensor.dim(), str(tensor.device)), is_leaf)
-    return Form(kind, [(tensor.dtype, tensor.is_contiguous()) for tensor in tensors])
+    return Form(kind, [Leaf(tensor.dtype, _order(torch, tensor)) for tensor in tensors])
+
+
+def _order(torch: Any, tensor: Any) -> Optional[Tuple[int, ...]]:
+    """Return the order of a tensor's dimensions in memory: which of them ``view`` can make one depends on it."""
+    if tensor.layout != torch.strided or tensor.is_nested:
+        return None
+    if tensor.is_contiguous():
+        return DENSE
+    strides = tensor.stride()
+    return None if 0 in strides else tuple(sorted(range(len(strides)), key=lambda number: -int(strides[number])))
+
+
+def _has_order(tensor: Any, order: Optional[Tuple[int, ...]]) -> bool:
+    if not order:
+        return order is None or bool(tensor.is_contiguous())
+    return len(order) != tensor.dim() or bool(tensor.permute(order).is_contiguous())
+
+
+def _ordered(tensor: Any, order: Optional[Tuple[int, ...]]) -> Any:
+    """Return a tensor with its dimensions in an order in memory."""
+    if _has_order(tensor, order):
+        return tensor
+    if not order:
+        return tensor.contiguous()
+    return tensor.permute(order).contiguous().permute([order.index(number) for number in range(len(order))])
 
 
 def restore(torch: Any, result: Any, wanted: Form) -> Any:
@@ -60,19 +97,45 @@ def restore(torch: Any, result: Any, wanted: Form) -> Any:
     tensors = structures.leaves(result, is_leaf)
     if len(tensors) != len(wanted.leaves):
         raise structures.Unsupported("the result has {} tensors instead of {}".format(len(tensors), len(wanted.leaves)))
-    if all(
-        left.dtype == dtype and (not dense or left.is_contiguous())
-        for left, (dtype, dense) in zip(tensors, wanted.leaves)
-    ):
+    if all(left.dtype == leaf.dtype and _has_order(left, leaf.order) for left, leaf in zip(tensors, wanted.leaves)):
         return result
     forms = iter(wanted.leaves)
+    changed: Dict[int, Any] = {}
+    """What is in a result twice stays one tensor."""
 
     def change(tensor: Any) -> Any:
-        dtype, dense = next(forms)
-        tensor = tensor if tensor.dtype == dtype else tensor.to(dtype)
-        return tensor.contiguous() if dense else tensor
+        dtype, order = next(forms)
+        if id(tensor) not in changed:
+            changed[id(tensor)] = _ordered(tensor if tensor.dtype == dtype else tensor.to(dtype), order)
+        return changed[id(tensor)]
 
     return structures.replace(result, change, is_leaf)
+
+
+def returned(torch: Any, result: Any, given: Any) -> List[Optional[int]]:
+    """Return for each tensor of a result which of a call's arguments it is; None for what it is not."""
+    is_leaf = is_tensor(torch)
+    places = {id(tensor): number for number, tensor in enumerate(structures.leaves(given, is_leaf))}
+    return [places.get(id(tensor)) for tensor in structures.leaves(result, is_leaf)]
+
+
+def borrowed(torch: Any, result: Any, given: List[Any], held: List[Any]) -> bool:
+    """Tell whether a part of a result is memory of the arguments or the weights, and not an argument itself.
+
+    A program that writes into it changes these. What comes from another module, or from other software, is not there.
+    """
+    places = {_place(tensor) for tensor in (*given, *held)} - {None}
+    known = set(map(id, given))
+    leaves = structures.leaves(result, is_tensor(torch))
+    return any(id(tensor) not in known and _place(tensor) in places for tensor in leaves)
+
+
+def _place(tensor: Any) -> Optional[int]:
+    """Return where the memory of a tensor begins; None where it has none of its own."""
+    try:
+        return int(tensor.untyped_storage().data_ptr()) or None
+    except (NotImplementedError, RuntimeError):  # a sparse one has several
+        return None
 
 
 def difference(torch: Any, default: Any, variant: Any) -> Tuple[Optional[float], Optional[str]]:
@@ -101,6 +164,8 @@ def _relative(torch: Any, left: Any, other: Any) -> float:
     if not left.numel():
         return 0.0
     with torch.no_grad():
+        if left.is_complex() and other.is_complex():
+            left, other = (torch.view_as_real(tensor.detach().resolve_conj()) for tensor in (left, other))
         if not left.is_floating_point() and not left.is_complex():
             return float((left != other).double().mean())
         # A mask of minus infinity is at the same elements in both, or the results differ.
@@ -132,20 +197,23 @@ class Whole(NamedTuple):
     sizes: List[Any]
     infinite: bool
     """Whether it may hold infinite values, as a mask does."""
+    returned: List[Optional[int]]
+    """Which arguments are in it."""
 
 
-def whole(torch: Any, result: Any) -> Whole:
-    """Return what a result of the default's looks like."""
+def whole(torch: Any, result: Any, given: Any = ()) -> Whole:
+    """Return what a result of the default's looks like, of a call with the arguments ``given``."""
     tensors = structures.leaves(result, is_tensor(torch))
     infinite = any(bool(torch.isinf(tensor).any()) for tensor in tensors)
-    return Whole(form(torch, result), [tuple(tensor.shape) for tensor in tensors], infinite)
+    sizes = [tuple(tensor.shape) for tensor in tensors]
+    return Whole(form(torch, result), sizes, infinite, returned(torch, result, given))
 
 
-def unsound(torch: Any, result: Any, wanted: Whole) -> Optional[str]:
+def unsound(torch: Any, result: Any, wanted: Whole, given: Any = ()) -> Optional[str]:
     """Return why a result cannot be one, whatever its values should be; None where nothing speaks against it."""
     actual = form(torch, result)
     tensors = structures.leaves(result, is_tensor(torch))
-    if actual.shape != wanted.form.shape:
+    if actual.shape != wanted.form.shape or returned(torch, result, given) != wanted.returned:
         return "the result has another structure"
     if [tuple(tensor.shape) for tensor in tensors] != wanted.sizes:
         return "a tensor of the result has another shape"

@@ -1,7 +1,7 @@
 """A variant made ready: a function that does what the module does, with the variant's levers on."""
 
 import contextlib
-from typing import Any, Callable, ContextManager, List, Optional, cast
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple, cast
 
 from ... import structures
 from ...variants import Variant
@@ -27,7 +27,6 @@ class Runner:
         self._function = self._make(root, copy)
         self._converts = any(type(lever).argument is not TorchLever.argument for lever in self._levers)
         self._contexts = [lever for lever in self._levers if type(lever).context is not TorchLever.context]
-        self.form: Optional[outputs.Form] = None
 
     def shelve(self, conversions: Conversions) -> None:
         """Look for what is made in what earlier runs have kept, and keep it for later ones."""
@@ -62,10 +61,21 @@ class Runner:
         return tensor
 
     def __call__(self, args: Any, kwargs: Any) -> Any:
-        if self._converts:
-            is_leaf = outputs.is_tensor(self._torch)
-            args = structures.replace(args, self._argument, is_leaf)
-            kwargs = structures.replace(kwargs, self._argument, is_leaf)
+        if not self._converts:
+            return self._called(args, kwargs)
+        is_leaf = outputs.is_tensor(self._torch)
+        given: Dict[int, Tuple[Any, Any]] = {}
+
+        def convert(tensor: Any) -> Any:
+            new = self._argument(tensor)
+            given[id(new)] = new, tensor
+            return new
+
+        result = self._called(*structures.replace((args, kwargs), convert, is_leaf))
+        # An argument that is returned is the program's, and not what was made of it.
+        return structures.replace(result, lambda leaf: given.get(id(leaf), (None, leaf))[1], is_leaf)
+
+    def _called(self, args: Any, kwargs: Any) -> Any:
         if not self._contexts:
             return self._function(*args, **kwargs)
         with contextlib.ExitStack() as stack:
@@ -75,7 +85,7 @@ class Runner:
                     stack.enter_context(context)
             return self._function(*args, **kwargs)
 
-    def same_form(self, call: Any) -> Any:
-        """Return the result of a call in the form that the default's result has."""
+    def same_form(self, form: Optional[outputs.Form], call: Any) -> Any:
+        """Return the result of a call in the form that the default's result has, where that is known."""
         result = self(*call)
-        return result if self.form is None else outputs.restore(self._torch, result, self.form)
+        return result if form is None else outputs.restore(self._torch, result, form)

@@ -1,0 +1,182 @@
+"""What a program does with a module's results is the same whichever variant they come from."""
+
+import dataclasses
+
+import pytest
+
+from modak_deploy.launch.frameworks.pytorch import outputs
+from modak_deploy.launch.frameworks.pytorch.exported import Exported
+from module_parts import BF16, Clock, best
+
+pytestmark = pytest.mark.usefixtures("clock")
+
+
+class Items(dict):
+    """Items that are attributes as well, as in many programs."""
+
+    def __init__(self, **items):
+        super().__init__(items)
+        self.__dict__ = self
+
+
+@pytest.fixture
+def net(torch):
+    """Return a module whose result is made of its argument and its scores."""
+
+    class Net(torch.nn.Module):
+        def __init__(self, result):
+            super().__init__()
+            self.head = torch.nn.Linear(4, 4)
+            self.result = result
+
+        def forward(self, values, **more):
+            Clock.spend(self.head.weight.dtype)
+            return self.result(values, self.head(values), **more)
+
+    def make(result):
+        torch.manual_seed(0)
+        return Net(result).eval()
+
+    return make
+
+
+def called(torch, model, *calls, times=1):
+    """Return the last of some calls' results."""
+    with torch.no_grad():
+        for _ in range(times):
+            results = [model(*args, **more) for args, more in calls]
+    return results[-1]
+
+
+def test_calls_of_another_kind_have_results_of_their_own_format(torch, net, follow):
+    model = net(lambda values, scores, labels=False: scores.argmax(-1) if labels else scores)
+    session, _ = follow(model)
+    scores, labels = ((torch.rand(2, 4),), {}), ((torch.rand(2, 4),), {"labels": True})
+    wanted = called(torch, model, scores)
+    called(torch, model, scores, times=40)
+    assert best(session) == BF16
+    called(torch, model, scores, labels, times=40)
+    assert called(torch, model, labels).dtype == torch.int64
+    assert torch.allclose(called(torch, model, scores), wanted, atol=0.05)
+
+
+@pytest.mark.parametrize("layout", ["transposed", "slice", "channels last"])
+def test_dimensions_lie_in_memory_as_the_program_may_join_them(torch, net, follow, layout):
+    def result(values, scores):
+        if layout == "transposed":
+            return scores.transpose(1, 2)
+        return scores[:, :2].transpose(0, 1) if layout == "slice" else scores.permute(2, 0, 1)
+
+    model = net(result)
+    session, _ = follow(model)
+    call = ((torch.rand(3, 5, 4),), {})
+    order = called(torch, model, call).stride()
+    last = called(torch, model, call, times=40)
+    assert best(session) == BF16
+    outermost = sorted(range(3), key=lambda number: -order[number])
+    assert last.permute(outermost).is_contiguous()
+    assert last.permute(outermost).view(-1).shape == (last.numel(),)
+
+
+def test_an_argument_that_is_returned_is_the_programs(torch, net, follow):
+    model = net(lambda values, scores: (scores, {"values": values}))
+    session, _ = follow(model)
+    values = torch.rand(2, 4)
+    _, others = called(torch, model, ((values,), {}), times=40)
+    assert best(session) == BF16
+    assert others["values"] is values
+
+
+def test_a_tensor_that_is_returned_twice_is_one(torch, net, follow):
+    model = net(lambda values, scores: {"scores": scores, "all": [scores * 2, scores]})
+    session, _ = follow(model)
+    last = called(torch, model, ((torch.rand(2, 4),), {}), times=40)
+    assert best(session) == BF16
+    assert last["scores"] is last["all"][1] and last["scores"] is not last["all"][0]
+
+
+@pytest.mark.parametrize("what", ["arguments", "weights"])
+def test_a_module_that_returns_a_part_of_what_is_the_programs_is_left_alone(torch, net, follow, what):
+    model = net(lambda values, scores: (scores, values[:1] if what == "arguments" else model.head.weight))
+    session, _ = follow(model)
+    called(torch, model, ((torch.rand(2, 4),), {}), times=10)
+    assert session.record.of("no_trials")[0]["reason"] == "a result is a part of the arguments or weights"
+
+
+def test_items_that_are_attributes_as_well_are_both(torch, net, follow):
+    model = net(lambda values, scores: Items(scores=scores))
+    session, _ = follow(model)
+    last = called(torch, model, ((torch.rand(2, 4),), {}), times=40)
+    assert best(session) == BF16
+    assert last.scores is last["scores"] and last.scores.dtype == torch.float32
+
+
+def test_a_result_with_more_than_its_fields_is_the_programs_own(torch, net, follow):
+    @dataclasses.dataclass
+    class Scores:
+        scores: object
+
+        def __post_init__(self):
+            self.likely = self.scores.softmax(-1)
+
+    model = net(lambda values, scores: Scores(scores))
+    session, _ = follow(model)
+    last = called(torch, model, ((torch.rand(2, 4),), {}), times=40)
+    assert "has attributes beside its items" in session.record.of("no_trials")[0]["reason"]
+    assert torch.equal(last.likely, last.scores.softmax(-1))
+
+
+def test_an_exported_module_returns_arguments_and_what_is_twice_as_one(torch, net):
+    class Negated(Exported):
+        def made(self, graph, tensors, keep=None):
+            return lambda given: [tensor * -1 for tensor in given]
+
+        def _graph(self, flat, tensors):
+            flat(*tensors)
+
+    model = net(lambda values, scores: Items(values=values, scores=scores, again=[scores]))
+    values = torch.ones(2, 4)
+    result = Negated(torch, model)(values)
+    assert result.values is values
+    assert torch.equal(result.scores, -values) and result.scores is result.again[0]
+
+
+def test_complex_results_differ_by_their_imaginary_parts(torch):
+    left = torch.complex(torch.ones(4), torch.ones(4))
+    assert outputs.difference(torch, left, left.conj())[0] == pytest.approx(2**0.5)
+    assert outputs.difference(torch, left, left) == (0.0, None)
+
+
+class TestOtherSizes:
+    """Calls of other sizes than those that trials were made with."""
+
+    @pytest.fixture
+    def model(self, torch, net, follow):
+        def result(values, scores):
+            if len(values) == 3:
+                raise KeyError("the program's own")
+            spoilt = scores.dtype == torch.bfloat16 and len(values) >= 16
+            return scores + 10 if spoilt else scores
+
+        model = net(result)
+        self.session, _ = follow(model)
+        called(torch, model, ((torch.ones(2, 4),), {}), times=40)
+        assert best(self.session) == BF16
+        return model
+
+    def test_they_are_compared_as_they_grow(self, torch, model):
+        wanted = called(torch, model, ((torch.ones(1, 4),), {}))
+        for rows in (4, 5, 6, 7, 8, 9, 16, 17, 18, 40):
+            last = called(torch, model, ((torch.ones(rows, 4),), {}))
+            assert torch.allclose(last, wanted.expand(rows, 4), atol=0.05), rows
+        (told,) = self.session.record.of("fallback")
+        assert told["what"] == f"{BF16} for calls of other sizes" and "differs by" in told["reason"]
+        assert best(self.session) == BF16
+
+    def test_an_error_of_the_programs_is_its_own(self, torch, model):
+        called(torch, model, ((torch.ones(4, 4),), {}), times=20)
+        for _ in range(20):
+            with pytest.raises(KeyError, match="the program's own") as caught:
+                called(torch, model, ((torch.ones(3, 4),), {}))
+            assert caught.value.__context__ is None
+        assert not self.session.record.of("fallback") and best(self.session) == BF16
