@@ -1,6 +1,6 @@
 """A training of several ranks: what the first one decides, all do, at the same step."""
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 from ... import lever as levers_table
 from ...search import Search
@@ -33,6 +33,8 @@ class Together:
     _ended: bool
     _plain: Optional[str]
     _unmeasured: int
+    _gradients: List[Tuple[Any, Any]]
+    """Weights whose gradients were taken for a step that is left out, with these."""
 
     def _refusal(self) -> Optional[str]:
         """Return why the program's module is left alone; None when it is not."""
@@ -57,7 +59,7 @@ class Together:
         if self._held() is self._module and not self._session.together:
             return levers  # each rank for itself, as chosen before the run
         reason = "several ranks cannot switch it together"
-        alike = [lever for lever in levers if lever.ranks and not (self._joined and _is_at_calls(lever))]
+        alike = [lever for lever in levers if lever.ranks and not (self._joined and is_at_calls(lever))]
         for lever in [lever for lever in levers if lever not in alike]:
             if chosen:
                 self._session.record.fallback(lever.name, reason)
@@ -88,10 +90,8 @@ class Together:
         if not self._variant.levers:
             return
         gradients = [weight.grad for group in optimizer.param_groups for weight in group["params"]]
-        smallest = sorted((entry for entry in gradients if entry is not None), key=lambda entry: int(entry.numel()))[
-            :GRADIENTS
-        ]
-        if all(bool(self._torch.isfinite(gradient).all()) for gradient in smallest):
+        smallest = sorted((entry for entry in gradients if entry is not None), key=lambda entry: int(entry.numel()))
+        if self._are_finite(smallest[:GRADIENTS]):
             return
         self._leave_out(optimizer)
         reason = "the gradients are not finite; this step was left out"
@@ -102,11 +102,27 @@ class Together:
             self._switch(DEFAULT)
 
     def _leave_out(self, optimizer: Any) -> None:
-        """Have a step change no weight."""
+        """Have a step change no weight; the gradients are there again after it."""
         for group in optimizer.param_groups:
             for parameter in group["params"]:
+                self._gradients.append((parameter, parameter.grad))
                 parameter.grad = None
         self._loss = None
+
+    def _give_back(self) -> None:
+        """Give back what was taken for a step that was left out."""
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
+        self._gradients = []
+
+    def _finite(self, optimizer: Any) -> bool:
+        """Tell whether all gradients are finite: a program may have seen to that, whatever its loss was."""
+        gradients = [weight.grad for group in optimizer.param_groups for weight in group["params"]]
+        return self._are_finite([gradient for gradient in gradients if gradient is not None])
+
+    def _are_finite(self, gradients: List[Any]) -> bool:
+        values = (gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients)
+        return all(bool(self._torch.isfinite(value).all()) for value in values)
 
     def _together(self, ranks: Ranks) -> None:
         """Do the next step as all ranks do it."""
@@ -166,7 +182,7 @@ class Together:
         raise NotImplementedError
 
 
-def _is_at_calls(lever: TorchLever) -> bool:
+def is_at_calls(lever: TorchLever) -> bool:
     """Tell whether a lever changes what a call of the module does."""
     names = ("context", "argument", "step")
     return any(getattr(type(lever), name) is not getattr(TorchLever, name) for name in names)

@@ -21,7 +21,8 @@ from .calls import Calls, features
 from .kinds import INFERENCE, Subject, TorchLever, autocasts
 from .ranks import ranks_of
 from .runner import torch_levers
-from .together import Together
+from .together import Together, is_at_calls
+from .undoing import keep
 
 
 class Training(Together):
@@ -72,8 +73,11 @@ class Training(Together):
             if session.config.trials.surveys:
                 reason = "a survey is of one rank"
             session.record.add("no_trials", of=self._label, reason=reason)
+        self._odd: Optional[str] = None
+        """Why results of the module cannot be given back in single precision; empty where they can."""
         self._plain: Optional[str] = None
         """Why the module is called as it is until the next word: a lever failed in it."""
+        self._gradients = []
         self._unmeasured = 0
         """Steps since the last one that was measured."""
         if self._follows and self._module is not None and self._refusal() is None:
@@ -122,23 +126,41 @@ class Training(Together):
 
     def forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do the outermost module's call."""
-        if not self._variant.levers or self._plain or (self._search is None and not self._follows):
-            return impl(*args, **kwargs)
+        if not self._at_calls or self._plain or (self._search is None and not self._follows):
+            return self._seen(impl(*args, **kwargs))
         if autocasts(self._torch):
             self.stop("the program uses autocast itself")
             return impl(*args, **kwargs)
+        undo = keep(self._torch, self._held(), buffers=self._search is None or not self._search.settled)
         try:
             return self._forward(impl, args, kwargs)
         except Exception as error:  # whatever a lever makes of the program's module
             if getattr(self._torch._C, "_current_graph_task_id", lambda: -1)() != -1:
                 raise  # a backward pass calls it again, and checkpointing ends such a call by an exception
-            self._hold(False)
             reason = "{}: {}".format(type(error).__name__, error)
-            if self._ranks is None and not self._ended:
-                self._fail(reason)
-            else:
-                self._call_plainly(reason)
-            return impl(*args, **kwargs)
+        self._hold(False)
+        undo()
+        result = impl(*args, **kwargs)  # what fails here as well is the program's own
+        if self._ranks is None and not self._ended:
+            self._fail(reason)
+        else:
+            self._call_plainly(reason)
+        return result
+
+    @property
+    def _at_calls(self) -> bool:
+        """Tell whether the variant changes what a call of the module does."""
+        return self._compiled is not None or any(map(is_at_calls, torch_levers(self._variant)))
+
+    def _seen(self, result: Any) -> Any:
+        """Return the result of a call as the program does it, once it is known whether its tensors can be seen."""
+        if self._odd is None:
+            try:
+                structures.leaves(result, outputs.is_tensor(self._torch))
+                self._odd = ""
+            except structures.Unsupported as error:
+                self._odd = "the result cannot be looked into: {}".format(error)
+        return result
 
     def _forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         is_leaf = outputs.is_tensor(self._torch)
@@ -187,7 +209,7 @@ class Training(Together):
             return
         if self._cuda and self._search.settled and self._progress.count % 50:
             return
-        if math.isfinite(float(self._loss)):
+        if math.isfinite(float(self._loss)) or self._finite(optimizer):
             return
         self._leave_out(optimizer)
         self._fail("the loss is not finite; this step was left out")
@@ -196,6 +218,7 @@ class Training(Together):
         """Count a step, and choose the variant of the next."""
         self._hold(False)
         self._between()
+        self._give_back()
         now = self._now()
         seconds = None if self._last is None else now - self._last
         self._last = now
@@ -285,6 +308,8 @@ class Training(Together):
             for lever in [lever for lever in old if lever not in new]:
                 lever.switch_training(subject, False)
             self._variant = variant
+            if self._odd and any(type(lever).context is not TorchLever.context for lever in new):
+                raise structures.Unsupported(self._odd)
             for lever in [lever for lever in new if lever not in old]:
                 lever.switch_training(subject, True)
             compiling = [lever for lever in new if lever.expensive]
