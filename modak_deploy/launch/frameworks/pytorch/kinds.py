@@ -146,9 +146,14 @@ class OptimizerOption(TorchLever):
         if on and register is not None:
             self._hook = register(self.saved, prepend=True)  # those of the program may make something else of it
 
+    def fits(self, torch: Any, optimizer: Any, group: Mapping[str, Any]) -> bool:
+        """Tell whether PyTorch does the next step of a group in this way, and with the same result."""
+        return True
+
     def optimizing(self, torch: Any, optimizer: Any, on: bool) -> None:
         if on:
-            self._groups += [group for group in optimizer.param_groups if self.option in group and self.is_open(group)]
+            mine = [group for group in optimizer.param_groups if self.option in group and self.is_open(group)]
+            self._groups += [group for group in mine if self.fits(torch, optimizer, group)]
         for group in self._groups:
             group[self.option] = True if on else None
         if not on:

@@ -32,6 +32,13 @@ class FusedOptimizer(OptimizerOption):
                 return "the optimizer's weights do not allow a fused step"
         return None
 
+    def fits(self, torch: Any, optimizer: Any, group: Mapping[str, Any]) -> bool:
+        # Sparse gradients are refused, memory is taken as it lies, whatever its strides, and momentum is there for all
+        # weights or for none (torch/optim/sgd.py and aten/src/ATen/native/cpu/FusedSGDKernel.cpp, 2.13).
+        weights = [weight for weight in group["params"] if weight.grad is not None]
+        momentum = {optimizer.state.get(weight, {}).get("momentum_buffer") is None for weight in weights}
+        return len(momentum) <= 1 and all(_is_alike(weight, weight.grad) for weight in weights)
+
     # Fused steps count on the device, others on the processor. Between two fused steps the counts stay on the device,
     # as copies would wait for it; what is saved has them on the processor.
 
@@ -55,6 +62,13 @@ class FusedOptimizer(OptimizerOption):
                 step = entries.get(index, {}).get("step")
                 if getattr(step, "is_cuda", False):
                     entries[index] = {**entries[index], "step": step.cpu()}
+
+
+def _is_alike(weight: Any, gradient: Any) -> bool:
+    """Tell whether a gradient lies in memory as its weight does."""
+    if gradient.layout != weight.layout or gradient.dtype != weight.dtype:
+        return False
+    return bool(gradient.stride() == weight.stride() or (gradient.is_contiguous() and weight.is_contiguous()))
 
 
 def _count(torch: Any, optimizer: Any, group: Mapping[str, Any], device: Optional[str]) -> None:
