@@ -206,13 +206,13 @@ def _flat(torch: Any, module: Any, args: Any, kwargs: Any) -> Any:
             given = structures.replace((args, kwargs), lambda _: next(left), is_leaf)
             result = self.module(*given[0], **given[1])
             returned: List[Any] = []
-            places: Dict[int, Any] = {id(tensor): Given(number) for number, tensor in enumerate(tensors)}
+            slots: Dict[int, Any] = {id(tensor): Given(number) for number, tensor in enumerate(tensors)}
 
             def slot(tensor: Any) -> Any:
-                if id(tensor) not in places:
-                    places[id(tensor)] = Slot(len(returned))
+                if id(tensor) not in slots:
+                    slots[id(tensor)] = Slot(len(returned))
                     returned.append(tensor)
-                return places[id(tensor)]
+                return slots[id(tensor)]
 
             Flat.result, Flat.likes = structures.replace(result, slot, is_leaf), returned
             return tuple(returned)

@@ -115,8 +115,8 @@ def restore(torch: Any, result: Any, wanted: Form) -> Any:
 def returned(torch: Any, result: Any, given: Any) -> List[Optional[int]]:
     """Return for each tensor of a result which of a call's arguments it is; None for what it is not."""
     is_leaf = is_tensor(torch)
-    places = {id(tensor): number for number, tensor in enumerate(structures.leaves(given, is_leaf))}
-    return [places.get(id(tensor)) for tensor in structures.leaves(result, is_leaf)]
+    numbers = {id(tensor): number for number, tensor in enumerate(structures.leaves(given, is_leaf))}
+    return [numbers.get(id(tensor)) for tensor in structures.leaves(result, is_leaf)]
 
 
 def borrowed(torch: Any, result: Any, given: List[Any], held: List[Any]) -> bool:
@@ -124,13 +124,13 @@ def borrowed(torch: Any, result: Any, given: List[Any], held: List[Any]) -> bool
 
     A program that writes into it changes these. What comes from another module, or from other software, is not there.
     """
-    places = {_place(tensor) for tensor in (*given, *held)} - {None}
-    known = set(map(id, given))
+    memory = {_address(tensor) for tensor in (*given, *held)} - {None}
+    arguments = set(map(id, given))
     leaves = structures.leaves(result, is_tensor(torch))
-    return any(id(tensor) not in known and _place(tensor) in places for tensor in leaves)
+    return any(id(tensor) not in arguments and _address(tensor) in memory for tensor in leaves)
 
 
-def _place(tensor: Any) -> Optional[int]:
+def _address(tensor: Any) -> Optional[int]:
     """Return where the memory of a tensor begins; None where it has none of its own."""
     try:
         return int(tensor.untyped_storage().data_ptr()) or None
