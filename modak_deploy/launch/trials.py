@@ -7,6 +7,8 @@ from .parts import Part
 from .search import Search
 from .variants import CHECK, DEFAULT, PROBE, Action, Variant
 
+LONGEST = 300
+"""Characters of what is said of an error."""
 SHORT = ("memory", "bad_alloc")
 """What libraries say in errors of their own where there is no memory."""
 
@@ -231,7 +233,6 @@ def shielded(
 
 
 def sentence(error: BaseException) -> str:
-    """Return what went wrong, in a line."""
-    if isinstance(error, WrongResult):
-        return str(error)
-    return "{}: {}".format(type(error).__name__, error)
+    """Return what went wrong, in a line: an entry of the record has no room for what some libraries say."""
+    text = str(error) if isinstance(error, WrongResult) else "{}: {}".format(type(error).__name__, error)
+    return " ".join(text.split())[:LONGEST]

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from launch_parts import Program, launch, lever
+from modak_deploy.launch.trials import sentence
 from modak_deploy.launch.variants import DEFAULT, Variant
 
 TIMES = {"default": 1.0, "a": 0.8, "b": 0.9, "c": 1.5, "a + b": 0.5, "a + c": 0.1}
@@ -152,3 +153,8 @@ def test_a_command_tells_what_was_surveyed(tmp_path):
     assert done.returncode == 0, done.stderr
     found = [entry["levers"] for entry in done.entries if entry["event"] == "surveyed"]
     assert all(levers in found for levers in ([], *([name] for name in trials["candidates"]))), done.entries
+
+
+def test_a_long_error_leaves_room_for_the_rest_of_an_entry():
+    text = sentence(RuntimeError("converted\n  at " + "x" * 9000))
+    assert text.startswith("RuntimeError: converted at xx") and len(text) == 300

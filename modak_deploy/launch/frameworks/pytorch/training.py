@@ -13,6 +13,7 @@ from ...lever import EXACT
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
+from ...trials import sentence
 from ...variants import DEFAULT, Variant
 from ..losses import AGAIN, Losses
 from ..settings import Settings
@@ -137,7 +138,7 @@ class Training(Together):
         except Exception as error:  # whatever a lever makes of the program's module
             if getattr(self._torch._C, "_current_graph_task_id", lambda: -1)() != -1:
                 raise  # a backward pass calls it again, and checkpointing ends such a call by an exception
-            reason = "{}: {}".format(type(error).__name__, error)
+            reason = sentence(error)
         self._hold(False)
         undo()
         result = impl(*args, **kwargs)  # what fails here as well is the program's own
@@ -315,7 +316,7 @@ class Training(Together):
             compiling = [lever for lever in new if lever.expensive]
             self._compiled = _compile(self._torch, compiling[0], self._module) if compiling else None
         except Exception as error:  # whatever a lever makes of the program's objects
-            self._fail("{}: {}".format(type(error).__name__, error))
+            self._fail(sentence(error))
         if self._search is not None:
             self._search.prepared(self._now() - start)
 

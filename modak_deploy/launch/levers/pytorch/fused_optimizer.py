@@ -65,8 +65,8 @@ class FusedOptimizer(OptimizerOption):
 
 
 def _is_alike(weight: Any, gradient: Any) -> bool:
-    """Tell whether a gradient lies in memory as its weight does."""
-    if gradient.layout != weight.layout or gradient.dtype != weight.dtype:
+    """Tell whether a weight is one for a fused step, and its gradient lies in memory as it does."""
+    if gradient.layout != weight.layout or not weight.is_floating_point():  # complex ones may have come later
         return False
     return bool(gradient.stride() == weight.stride() or (gradient.is_contiguous() and weight.is_contiguous()))
 

@@ -181,6 +181,12 @@ class TestSteps:
         assert self.step(torch, FUSED, optimizer) == [False]
         assert torch.equal(weight, -weight.grad)
 
+    def test_complex_weights_that_come_later(self, torch, net):
+        optimizer = torch.optim.Adam(net.parameters())
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))]})
+        sum(weight.abs().sum() for group in optimizer.param_groups for weight in group["params"]).backward()
+        assert self.step(torch, FUSED, optimizer) == [True, False]
+
     @pytest.mark.parametrize(("values", "on"), [({"lr": 0.1}, True), ({"lr": "tensor"}, False)])
     def test_a_learning_rate_that_is_a_tensor(self, torch, net, values, on):
         values = {name: torch.tensor(0.1) if value == "tensor" else value for name, value in values.items()}
