@@ -171,7 +171,7 @@ def _on_processor(torch: Any, session: Any) -> Callable[[List[Any]], List[Any]]:
 
     def infer(given: List[Any]) -> List[Any]:
         arrays = {name: tensor.contiguous().numpy() for name, tensor in zip(names, given)}
-        return [torch.from_numpy(array) for array in session.run(None, arrays)]
+        return [torch.tensor(array) for array in session.run(None, arrays)]  # memory that the program may resize
 
     return infer
 

@@ -70,11 +70,11 @@ def _check(model: Any, arguments: int, results: int) -> None:
 def _inferring(torch: Any, request: Any) -> Callable[[List[Any]], List[Any]]:
     def infer(given: List[Any]) -> List[Any]:
         # Arguments are copied, as OpenVINO may write into what it shares; so are results, which the next call is
-        # not to write into.
+        # not to write into, and the program may resize.
         arrays = [tensor.contiguous().numpy() for tensor in given]
         for array in arrays:
             openvino_cpu.check_range(array)
-        return [torch.from_numpy(array) for array in request.infer(arrays).values()]
+        return [torch.tensor(array) for array in request.infer(arrays, share_outputs=True).values()]
 
     return infer
 

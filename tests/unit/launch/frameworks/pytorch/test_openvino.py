@@ -75,6 +75,13 @@ def test_a_result_is_not_written_to_by_the_next_call(torch, net, images):
     assert torch.equal(first, before)
 
 
+def test_a_result_has_memory_of_pytorchs(torch, net, images):
+    result = Converted(torch, net(), "f32")(images)
+    before = result.clone()
+    assert torch.equal(result.resize_(3, 4)[:2], before)
+    assert result.share_memory_().is_shared()
+
+
 def test_arguments_of_another_layout_and_views_are_read_as_they_are(torch, net, images):
     model = net()
     converted = Converted(torch, model, "f32")
