@@ -131,8 +131,8 @@ def test_an_exported_module_returns_arguments_and_what_is_twice_as_one(torch, ne
         def made(self, graph, tensors, keep=None):
             return lambda given: [tensor * -1 for tensor in given]
 
-        def _graph(self, flat, tensors):
-            flat(*tensors)
+        def _graph(self, observed):
+            observed.flat(*observed.tensors)
 
     model = net(lambda values, scores: Items(values=values, scores=scores, again=[scores]))
     values = torch.ones(2, 4)
