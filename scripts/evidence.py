@@ -39,6 +39,7 @@ PAGES = {
     "keras": TOP / "docs" / "gains-more.md",
     "cached": TOP / "docs" / "gains-more.md",
     "expected": TOP / "docs" / "gains.md",
+    "expected-traced": TOP / "docs" / "gains.md",
     "expected-longer": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "pairs-amx": TOP / "docs" / "gains-more.md",
@@ -68,6 +69,8 @@ CACHED = MEASURED / "cached-amd-epyc-avx2-2-cores.jsonl"
 """Second deployments with the cache of the first one and without it."""
 EXPECTED = MEASURED / "expected-amd-epyc-avx2-2-cores.jsonl"
 """Second deployments that go by what others gained."""
+TRACED = MEASURED / "traced-amd-epyc-avx2-2-cores.jsonl"
+"""The same of four programs, once they are traced for ONNX Runtime."""
 LONGER = MEASURED / "expected-5-minutes-amd-epyc-avx2-2-cores.jsonl"
 """The same in jobs of five minutes."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
@@ -133,6 +136,10 @@ def expected() -> str:
     return chosen_table.table(survey_table.read(EXPECTED))
 
 
+def expected_traced() -> str:
+    return chosen_table.table(survey_table.read(TRACED))
+
+
 def expected_longer() -> str:
     return chosen_table.table(survey_table.read(LONGER))
 
@@ -192,6 +199,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "keras": keras,
     "cached": cached,
     "expected": expected,
+    "expected-traced": expected_traced,
     "expected-longer": expected_longer,
     "pairs": pairs,
     "pairs-amx": pairs_amx,

@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ... import structures
 
-FORMAT = "1"
+FORMAT = "2"
 """Of this description; another one makes all that was kept before unknown."""
 DEEPEST = 12
 MOST_VALUES = 50_000
