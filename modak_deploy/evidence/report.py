@@ -1,5 +1,6 @@
 """Making a report: of the results of jobs, of the measurements in a store, and the small one beside each job."""
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,7 @@ NOTES = (
 
 def job_folders(top: Path) -> list[Path]:
     """Return the results folders of runs at or below ``top``; InputError where there is none."""
-    return [folder for folder in _run_folders(top) if (folder / PLAN).is_file()]
+    return [folder for folder in _run_folders(top) if _has(folder, PLAN)]
 
 
 def _run_folders(top: Path) -> list[Path]:
@@ -47,16 +48,20 @@ def _run_folders(top: Path) -> list[Path]:
     matches: list[Path] = []
     level = [top]
     for _ in range(_DEPTH + 1):
-        runs = [folder for folder in level if (folder / PLAN).is_file() or (folder / DESCRIPTION).is_file()]
+        runs = [folder for folder in level if _has(folder, PLAN) or _has(folder, DESCRIPTION)]
         matches += runs
         apart = set(runs)
         level = [entry for folder in level if folder not in apart for entry in _below(folder)]
     return matches
 
 
+def _has(folder: Path, name: str) -> bool:
+    return os.path.isfile(folder / name)  # noqa: PTH113  Path.is_file fails where a folder is not this user's
+
+
 def _below(folder: Path) -> list[Path]:
     try:
-        return [entry for entry in sorted(folder.iterdir()) if entry.name != "attempts" and entry.is_dir()]
+        return [one for one in sorted(folder.iterdir()) if one.name != "attempts" and os.path.isdir(one)]  # noqa: PTH112
     except OSError:  # not this user's
         return []
 

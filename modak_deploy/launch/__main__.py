@@ -69,8 +69,9 @@ def main(arguments: List[str]) -> int:
 
 def _problem(options: argparse.Namespace, config: Dict[str, Any]) -> Optional[str]:
     """Return what is wrong with the options: the command would run to its end without the launcher."""
-    valid = [item.name for item in lever.all_levers()]
     sets = [name for names in config["trials"].get("sets", ()) for name in names]
+    named = options.lever or options.candidate or sets
+    valid = [item.name for item in lever.all_levers()] if named else []
     for option, names in (("--lever", options.lever), ("--candidate", options.candidate or ()), ("--set", sets)):
         for name in names:
             if name not in valid:

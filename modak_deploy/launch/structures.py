@@ -137,7 +137,9 @@ def _check_attributes(value: Any, held: Dict[Any, Any]) -> List[str]:
     Unsupported where another attribute holds more than a plain value: it would be that of another call, or stay in the
     number format of a variant.
     """
-    attributes = getattr(value, "__dict__", None) or {}
+    attributes = getattr(value, "__dict__", None)
+    if not attributes:
+        return []
     mirrored = [name for name, item in attributes.items() if name in held and dict.get(held, name) is item]
     if not all(isinstance(item, PLAIN) for name, item in attributes.items() if name not in mirrored):
         raise Unsupported("a value of the type {} has attributes beside its items".format(type(value).__qualname__))

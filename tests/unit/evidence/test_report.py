@@ -4,6 +4,7 @@ import csv
 import html.parser
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -145,6 +146,15 @@ def test_what_a_job_has_written_is_no_job(tmp_path, plan):
         (folder / "out" / "deep" / name).write_text("the application's own")
     assert "digits on" in report_of_results(tmp_path).title
     assert "digits on" in report_of_results(folder).title
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
+def test_a_folder_of_another_user_is_passed_over(tmp_path, plan):
+    write_results(tmp_path / "digits", plan, job_values(plan))
+    closed = write_results(tmp_path / "other", plan, None)
+    closed.chmod(0)
+    assert [folder.name for folder in job_folders(tmp_path)] == ["digits"]
+    closed.chmod(0o700)
 
 
 def test_one_that_cannot_be_read_is_told_beside_the_others(tmp_path, plan):

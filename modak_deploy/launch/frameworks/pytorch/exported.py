@@ -61,8 +61,8 @@ class Given(int):
 class Exported:
     """Does what a module does; it is exported when arguments of a new form come.
 
-    ``torch.export`` stands for the graph being the module's: it refuses what decides by the values of tensors, and
-    what is written to a module's attributes is noticed elsewhere (``watch``).
+    Where values of tensors may decide what is done it is exported by ``torch.export``, which refuses that; else it is
+    traced. What is written to a module's attributes is noticed elsewhere (``watch``).
     """
 
     def __init__(self, torch: Any, module: Any) -> None:
@@ -169,6 +169,8 @@ class Exported:
             flat(*tensors)
         if versions != [tensor._version for tensor in tensors]:
             raise structures.Unsupported("a call changes its arguments")
+        if not flat.likes:
+            raise structures.Unsupported("a call computes no tensor")
         return Observed(tensors, flat, reading)
 
 

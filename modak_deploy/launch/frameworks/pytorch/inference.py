@@ -52,11 +52,13 @@ class Inference(Foreign):
         self._seen: Dict[Any, int] = collections.OrderedDict()
         self._runners: Dict[str, Runner] = {}
         self._forms: Dict[Any, outputs.Form] = {}
-        """What results look like, by the variant and the kind of arguments."""
+        """What results look like, by the variant and the signature of a call, or its kind for those of other sizes."""
         self._wholes: Dict[Any, outputs.Whole] = {}
         self._sizes = Sizes()
         self._signature: Any = None
         """That of the call which is being done."""
+        self._kind: Any = None
+        """The same without sizes."""
         self._given: Any = ()
         """Its arguments, where results are compared."""
         self._weights: Optional[watch.Weights] = None
@@ -101,7 +103,8 @@ class Inference(Foreign):
             signature = None
         if signature is None:
             return impl(*args, **kwargs)
-        self._signature, kind = signature, arguments.without_sizes(signature)
+        self._signature, self._kind = signature, arguments.without_sizes(signature)
+        kind = self._kind
         if self._observed < PURE_CALLS or (kind not in self._kinds and len(self._kinds) < KINDS):
             self._kinds.add(kind)
             return self._observe(impl, args, kwargs)
@@ -216,11 +219,14 @@ class Inference(Foreign):
         return self._formed(self._runner(search, variant), variant)
 
     def _formed(self, runner: Runner, variant: Variant) -> Callable[[Any], Any]:
-        return functools.partial(runner.same_form, self._forms.get(self._kind_of(variant)))
+        form = self._forms.get((variant.name, self._signature)) or self._forms.get((variant.name, self._kind))
+        return functools.partial(runner.same_form, form)
 
-    def _kind_of(self, variant: Variant) -> Any:
-        """Return what calls have in common whose results have one form: what they are given decides that, too."""
-        return variant.name, arguments.without_sizes(self._signature)
+    def _keep_form(self, variant: Variant, default: Any, form: outputs.Form) -> None:
+        """Keep the form of the default's result: for calls like this one, and for those of other sizes."""
+        self._forms[variant.name, self._signature] = form
+        earlier = self._forms.get((variant.name, self._kind))
+        self._forms[variant.name, self._kind] = outputs.merged(self._torch, earlier, default, form)
 
     def compare(self, variant: Variant, default: Any, result: Any) -> Tuple[Optional[float], Optional[str]]:
         torch = self._torch
@@ -228,7 +234,7 @@ class Inference(Foreign):
         difference, reason = outputs.difference(torch, default, outputs.restore(torch, result, wanted))
         if outputs.returned(torch, default, self._given) != outputs.returned(torch, result, self._given):
             reason = reason or "the result holds other arguments"
-        self._forms[self._kind_of(variant)] = wanted
+        self._keep_form(variant, default, wanted)
         return difference, outputs.problem(difference, reason, self._limit(variant))
 
     def judged(self, search: Search, variant: Variant, sound: bool) -> bool:
@@ -266,7 +272,7 @@ class Inference(Foreign):
         first = outputs.rows(torch, default, part)
         difference, reason = outputs.difference(torch, first, outputs.restore(torch, result, whole.form))
         self._wholes[variant.name, self._signature] = whole
-        self._forms[self._kind_of(variant)] = whole.form
+        self._keep_form(variant, default, whole.form)
         return difference, outputs.problem(difference, reason, self._limit(variant))
 
     def unsound(self, variant: Variant, result: Any) -> Optional[str]:

@@ -171,7 +171,8 @@ def _on_processor(torch: Any, session: Any) -> Callable[[List[Any]], List[Any]]:
 
     def infer(given: List[Any]) -> List[Any]:
         arrays = {name: tensor.contiguous().numpy() for name, tensor in zip(names, given)}
-        return [torch.tensor(array) for array in session.run(None, arrays)]  # memory that the program may resize
+        # Memory that the program may resize, and on a processor whatever the program's default device is.
+        return [torch.tensor(array, device="cpu") for array in session.run(None, arrays)]
 
     return infer
 

@@ -49,14 +49,16 @@ class Converted(Exported):
         try:
             decoders = openvino_cpu.module("openvino.frontend.pytorch.ts_decoder")
             model = _converted(decoders.TorchScriptPythonDecoder(traced, example_input=tuple(tensors)))
-            return _with_forms(model, tensors, results)
+            _give_forms(model, tensors, results)
         except Exception:  # an operation that this front end does not know, or a result that it leaves out
             return None
+        return _checked(model)
 
     def _from_exported(self, exported: Any, tensors: List[Any]) -> Any:
         decoders = openvino_cpu.module("openvino.frontend.pytorch.fx_decoder")
         model = _converted(decoders.TorchFXPythonDecoder.from_exported_program(exported))
-        return _with_forms(model, tensors, results_of(exported))
+        _give_forms(model, tensors, results_of(exported))
+        return _checked(model)
 
     def _compiled(self, model: Any) -> Any:
         return openvino_cpu.compiled_model(model, self._precision, self._torch.get_num_threads())
@@ -74,15 +76,19 @@ def _inferring(torch: Any, request: Any) -> Callable[[List[Any]], List[Any]]:
         arrays = [tensor.contiguous().numpy() for tensor in given]
         for array in arrays:
             openvino_cpu.check_range(array)
-        return [torch.tensor(array) for array in request.infer(arrays, share_outputs=True).values()]
+        return [torch.tensor(array, device="cpu") for array in request.infer(arrays, share_outputs=True).values()]
 
     return infer
 
 
-def _with_forms(model: Any, tensors: List[Any], results: List[Any]) -> Any:
-    """Return a model that takes tensors like the given ones and nothing else."""
+def _give_forms(model: Any, tensors: List[Any], results: List[Any]) -> None:
+    """Have a model take tensors like the given ones and nothing else."""
     _check(model, len(tensors), len(results))
     model.reshape({number: list(tensor.shape) for number, tensor in enumerate(tensors)})
+
+
+def _checked(model: Any) -> Any:
+    """Return a model; Unsupported where it does not do what PyTorch does."""
     if _divides_whole_numbers(model):
         raise structures.Unsupported("OpenVINO rounds quotients of whole numbers in another way")
     return model

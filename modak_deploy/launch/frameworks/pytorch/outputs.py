@@ -73,7 +73,8 @@ def _order(torch: Any, tensor: Any) -> Optional[Tuple[int, ...]]:
     if tensor.is_contiguous():
         return DENSE
     strides = tensor.stride()
-    return None if 0 in strides else tuple(sorted(range(len(strides)), key=lambda number: -int(strides[number])))
+    order = tuple(sorted(range(len(strides)), key=lambda number: -int(strides[number])))
+    return order if tensor.permute(order).is_contiguous() else None  # a part of another tensor has gaps
 
 
 def _has_order(tensor: Any, order: Optional[Tuple[int, ...]]) -> bool:
@@ -91,7 +92,21 @@ def _ordered(tensor: Any, order: Optional[Tuple[int, ...]]) -> Any:
     return tensor.permute(order).contiguous().permute([order.index(number) for number in range(len(order))])
 
 
-def restore(torch: Any, result: Any, wanted: Form) -> Any:
+def merged(torch: Any, earlier: Optional[Form], default: Any, form: Form) -> Form:
+    """Return the form of a default's result for calls of all sizes, of which an earlier one may have told more.
+
+    Where a size is 1 there are several orders in memory, and the plainest does not say what the others have.
+    """
+    if earlier is None or earlier.shape != form.shape:
+        return form
+    tensors = structures.leaves(default, is_tensor(torch))
+    return Form(form.shape, [
+        Leaf(new.dtype, old.order if old.order and _has_order(tensor, old.order) else new.order)
+        for old, new, tensor in zip(earlier.leaves, form.leaves, tensors)
+    ])  # fmt: skip
+
+
+def restore(torch: Any, result: Any, wanted: Form, given: Any = ()) -> Any:
     """Return a variant's result with the number formats and the memory layout that the default's has."""
     is_leaf = is_tensor(torch)
     tensors = structures.leaves(result, is_leaf)
@@ -100,8 +115,8 @@ def restore(torch: Any, result: Any, wanted: Form) -> Any:
     if all(left.dtype == leaf.dtype and _has_order(left, leaf.order) for left, leaf in zip(tensors, wanted.leaves)):
         return result
     forms = iter(wanted.leaves)
-    changed: Dict[int, Any] = {}
-    """What is in a result twice stays one tensor."""
+    changed: Dict[int, Any] = {id(tensor): tensor for tensor in structures.leaves(given, is_leaf)}
+    """What is in a result twice stays one tensor, and an argument that is returned stays that."""
 
     def change(tensor: Any) -> Any:
         dtype, order = next(forms)

@@ -88,4 +88,4 @@ class Runner:
     def same_form(self, form: Optional[outputs.Form], call: Any) -> Any:
         """Return the result of a call in the form that the default's result has, where that is known."""
         result = self(*call)
-        return result if form is None else outputs.restore(self._torch, result, form)
+        return result if form is None else outputs.restore(self._torch, result, form, call)

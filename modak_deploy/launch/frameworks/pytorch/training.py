@@ -132,7 +132,8 @@ class Training(Together):
         if autocasts(self._torch):
             self.stop("the program uses autocast itself")
             return impl(*args, **kwargs)
-        undo = keep(self._torch, self._held(), buffers=self._search is None or not self._search.settled)
+        settled = self._ended if self._search is None else self._search.settled
+        undo = keep(self._torch, self._held(), buffers=not settled)
         try:
             return self._forward(impl, args, kwargs)
         except Exception as error:  # whatever a lever makes of the program's module

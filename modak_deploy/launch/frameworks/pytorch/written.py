@@ -4,7 +4,7 @@ It writes some operations otherwise, as whole numbers' division towards minus in
 (PyTorch 2.13), and results of other types. What was not looked at is exported by ``torch.export``, which takes longer.
 """
 
-from typing import Any
+from typing import Any, List
 
 ALIKE = frozenset(
     ("Int", "_convolution", "_convolution_mode", "adaptive_avg_pool2d", "add", "add_", "addmm", "arange",
@@ -33,6 +33,12 @@ PLAIN = ("Constant", "GetAttr", "ListConstruct", "ListUnpack", "NumToTensor", "T
 """Nodes of TorchScript's own that decide nothing, and hold no graph."""
 
 
+_TRAINING = 5
+"""Which argument of ``batch_norm`` says that it takes the statistics of the batch."""
+PASSING = ("aten::dropout", "aten::type_as")
+"""Operations whose result may be their argument itself, of which their schemas say nothing."""
+
+
 def is_alike(graph: Any) -> bool:
     """Tell whether a graph consists of operations alone that are written as PyTorch does them."""
     return not writes_views(graph) and all(_is_written_alike(node) for node in graph.nodes())
@@ -45,13 +51,15 @@ def _is_written_alike(node: Any) -> bool:
     sources = list(node.inputs())
     if name == "floor_divide":  # of sizes, which are not negative
         return {value.node().kind() for value in sources} <= {"prim::NumToTensor", "prim::Constant"}
+    if name == "batch_norm":  # statistics of the batch are others in another version of the operation
+        return sources[_TRAINING].toIValue() is False
     if name.startswith("div"):  # a third argument tells how to round
         return len(sources) == 2
     return name in ALIKE
 
 
 def writes_views(graph: Any) -> bool:
-    """Tell whether an operation of a graph changes what it has not made: part of another tensor, or a weight.
+    """Tell whether an operation of a graph changes what others have memory in common with: a part, a whole, a weight.
 
     The exporter to ONNX takes such an operation's result for a tensor of its own (PyTorch 2.13). Schemas tell which
     results share memory with an argument, as ``Tensor(a)``, and which arguments are written, as ``Tensor(a!)``.
@@ -61,10 +69,20 @@ def writes_views(graph: Any) -> bool:
             continue
         if not node.kind().endswith("_"):  # it writes to ``out``
             return True
-        source = next(node.inputs()).node()
+        written = next(node.inputs())
+        source = written.node()
         while source.kind() == "prim::ListUnpack":
             source = next(source.inputs()).node()
-        shares = "a)" in source.schema().partition("->")[2]
-        if shares or source.kind() in ("prim::Param", "prim::GetAttr"):
+        # What uses the value later uses the result of this operation in a trace.
+        if source.kind() in ("prim::Param", "prim::GetAttr") or any(map(_shares, (source, *_users(written)))):
             return True
     return False
+
+
+def _users(value: Any) -> List[Any]:
+    return [use.user for use in value.uses()]
+
+
+def _shares(node: Any) -> bool:
+    """Tell whether a result of an operation is memory of an argument."""
+    return node.kind() in PASSING or "a)" in node.schema().partition("->")[2]

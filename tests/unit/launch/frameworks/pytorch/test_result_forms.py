@@ -147,6 +147,41 @@ def test_complex_results_differ_by_their_imaginary_parts(torch):
     assert outputs.difference(torch, left, left) == (0.0, None)
 
 
+def test_sizes_that_take_turns_keep_the_forms_of_their_results(torch, net, follow):
+    model = net(lambda values, scores: [row.clone() for row in scores])
+    follow(model)
+    calls = [((torch.rand(rows, 4),), {}) for rows in (2, 4)]
+    for call in [*calls, *calls, *calls] * 10:
+        assert len(called(torch, model, call)) == len(call[0][0])
+
+
+def test_results_that_lie_transposed_do_so_whatever_was_compared_last(torch, net, follow):
+    model = net(lambda values, scores: scores.transpose(0, 1))
+    session, _ = follow(model)
+    many, one = (((torch.rand(rows, 4),), {}) for rows in (8, 1))
+    called(torch, model, many, times=40)
+    assert best(session) == BF16
+    called(torch, model, one, times=40)
+    assert called(torch, model, many).transpose(0, 1).is_contiguous()
+
+
+def test_an_argument_that_is_returned_is_the_argument_in_any_layout(torch, net, follow):
+    model = net(lambda values, scores: (scores, values))
+    session, _ = follow(model)
+    values = torch.rand(4, 4)
+    called(torch, model, ((values,), {}), times=40)
+    assert best(session) == BF16
+    turned = values.t()
+    assert called(torch, model, ((turned,), {}))[1] is turned
+
+
+def test_a_part_of_a_tensor_is_not_copied_to_lie_as_another(torch):
+    part = torch.rand(2, 5, 3)[:, :-1]
+    wanted = outputs.form(torch, part)
+    result = torch.rand(2, 5, 3)[:, :-1]
+    assert outputs.restore(torch, result, wanted) is result
+
+
 class TestOtherSizes:
     """Calls of other sizes than those that trials were made with."""
 
