@@ -61,9 +61,10 @@ def _has(folder: Path, name: str) -> bool:
 
 def _below(folder: Path) -> list[Path]:
     try:
-        return [one for one in sorted(folder.iterdir()) if one.name != "attempts" and os.path.isdir(one)]  # noqa: PTH112
+        entries = sorted(folder.iterdir())
     except OSError:  # not this user's
         return []
+    return [entry for entry in entries if entry.name != "attempts" and os.path.isdir(entry)]  # noqa: PTH112
 
 
 def report_of_jobs(jobs: Sequence[DeployedJob]) -> Report:
