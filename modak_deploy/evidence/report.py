@@ -31,12 +31,7 @@ NOTES = (
 )
 
 
-def job_folders(top: Path) -> list[Path]:
-    """Return the results folders of runs at or below ``top``; InputError where there is none."""
-    return [folder for folder in _run_folders(top) if _has(folder, PLAN)]
-
-
-def _run_folders(top: Path) -> list[Path]:
+def run_folders(top: Path) -> list[Path]:
     """Return the results folders of jobs and benchmarks at or below ``top``; earlier attempts are left out.
 
     What is in such a folder is what a run has written, and no run of its own, whatever its files are called.
@@ -107,7 +102,7 @@ def report_of_results(top: Path) -> Report:
 
     One that cannot be read is an error where it is the only one, and else told beside the others.
     """
-    folders = _run_folders(top)
+    folders = run_folders(top)
     if not folders:
         raise InputError(f"{top}: no plan.json or benchmark.json at or below it; name a folder with fetched results")
     benchmarks, jobs, problems = _read(folders[:_MOST_JOBS])
@@ -210,11 +205,11 @@ __all__ = [
     "RESULT",
     "Report",
     "Value",
-    "job_folders",
     "read_job",
     "report_of_jobs",
     "report_of_measurements",
     "report_of_results",
+    "run_folders",
     "write_job_reports",
     "write_report",
 ]

@@ -17,11 +17,11 @@ from modak_deploy.cli import app
 from modak_deploy.errors import InputError
 from modak_deploy.evidence.page import render, render_csv
 from modak_deploy.evidence.report import (
-    job_folders,
     read_job,
     report_of_jobs,
     report_of_measurements,
     report_of_results,
+    run_folders,
     write_job_reports,
 )
 from modak_deploy.model.plan import Plan
@@ -133,7 +133,7 @@ def test_several_jobs_have_an_overview(tmp_path, plan):
     write_results(tmp_path / "digits", plan, job_values(plan))
     write_results(tmp_path / "host" / "other", other, None)
     write_results(tmp_path / "digits" / "attempts" / "1", plan, None)
-    folders = job_folders(tmp_path)
+    folders = run_folders(tmp_path)
     assert [folder.name for folder in folders] == ["digits", "other"]
     assert "2 deployed jobs" in page_of(*folders).text
 
@@ -153,7 +153,7 @@ def test_a_folder_of_another_user_is_passed_over(tmp_path, plan):
     write_results(tmp_path / "digits", plan, job_values(plan))
     closed = write_results(tmp_path / "other", plan, None)
     closed.chmod(0)
-    assert [folder.name for folder in job_folders(tmp_path)] == ["digits"]
+    assert [folder.name for folder in run_folders(tmp_path)] == ["digits"]
     closed.chmod(0o700)
 
 
