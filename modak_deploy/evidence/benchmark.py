@@ -98,7 +98,6 @@ def _prepared(
         "metrics": application.metrics,
         "first_key": FIRST,
         "later_key": LATER,
-        "run_limit": None,
         "array": first.job.array is not None,
     }
     driver_settings = settings(protocol, [entry(plan, counts=counts) for plan in plans], **more)

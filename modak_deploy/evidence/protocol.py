@@ -36,6 +36,8 @@ class Protocol(Model):
     """Half-width of the 95 % interval of each mean, as a share of it, at which it ends."""
     seconds: Positive = 3600
     """Time after which no round begins."""
+    hanging: Positive = 600
+    """Seconds after which a run is ended that takes ten times as long as the default's longest: it hangs."""
     seed: NonNegative = 1
     """Of the order within the rounds."""
     retries: NonNegative = 2

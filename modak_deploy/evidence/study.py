@@ -126,8 +126,8 @@ def _measure(
     ]
     # The study reports fixed numbers of runs; no interval ends it.
     protocol = Protocol(least=study.runs, most=study.runs, width=1.0, seconds=10**7, others=study.others)
-    driver_settings = settings(protocol, entries, outputs=["result.json"], metrics="metrics.json", first_key=FIRST,
-                    later_key=LATER, run_limit=None)  # fmt: skip
+    compared = {"outputs": ["result.json"], "metrics": "metrics.json"}
+    driver_settings = settings(protocol, entries, **compared, first_key=FIRST, later_key=LATER)
     _stage(study, folder, driver_settings)
     _drive(folder, say)
     notes = [note for way in ways for note in way.notes]

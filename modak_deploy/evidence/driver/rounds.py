@@ -15,7 +15,7 @@ import signal
 import statistics
 import sys
 import time
-from typing import Any, Dict, List, NoReturn
+from typing import Any, Dict, List, NoReturn, Optional
 
 from .machine import end_all, processors
 from .results import Reference
@@ -25,6 +25,8 @@ TASKS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID", "SGE_TASK_ID")
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2): conmon and its container become our children, so that their time is counted
 PR_SET_PDEATHSIG = 1
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SLOW = 10.0
+"""Times as long as the default, from which on a configuration that has run for long besides is ended."""
 GRACE = 2.0
 """Seconds from SIGTERM to SIGKILL for the run that goes on when the driver is ended."""
 T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -93,11 +95,12 @@ class Benchmark:
         run = Run(self.settings, configuration, os.path.join(os.getcwd(), self.runs, f"c{number}"))
         run.prepare()
         record = {"name": configuration["name"], "block": block, "attempt": attempt, "fault": None}
-        record.update(run.measure())
+        record.update(run.measure(self.limit(number)))
         run.check_inputs()
         record.update(run.phases())
         if record["code"] != 0:
-            end = "did not end in time" if record["code"] is None else "ended with code {}".format(record["code"])
+            ended = "was ended after {:.0f} s".format(record["wall"])
+            end = ended if record["code"] is None else "ended with code {}".format(record["code"])
             record["fault"] = "{}: {}".format(end, tail(os.path.join(run.folder, "output.log")))
         elif self.settings["compare"]:
             results = run.results()
@@ -113,6 +116,12 @@ class Benchmark:
         if record["fault"]:
             self.dropped[number] = record["fault"]
         return record
+
+    def limit(self, number: int) -> Optional[float]:
+        """Return the seconds after which a run is ended; None for the default, which only the job's wall time ends."""
+        default = self.configurations[0]["name"]
+        walls = [record["wall"] for record in self.records if record["name"] == default]
+        return max(float(self.settings["hanging"]), SLOW * max(walls)) if number and walls else None
 
     def say(self, record: Dict[str, Any], what: str) -> None:
         note = record["fault"] or ("disturbed by other work" if record["disturbed"] else "")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Dict, NoReturn, Tuple
+from typing import Any, Dict, NoReturn, Optional, Tuple
 
 from .machine import Memory, adopt, busy, used
 from .results import LARGE, Results, contents, number
@@ -65,12 +65,12 @@ class Run:
             if state(path) != before:
                 fail(f"the program changes its input {os.path.relpath(path, 'app')}, which runs share for its size")
 
-    def measure(self) -> Dict[str, Any]:
-        """Run it; return what it took."""
+    def measure(self, limit: Optional[float]) -> Dict[str, Any]:
+        """Run it; return what it took. It is ended after ``limit`` seconds, and has no code then."""
         environment = dict(os.environ)
         environment.update({key: self.here(value) for key, value in self.configuration["environment"].items()})
         command = self.here(self.configuration["command"], command=True)
-        seconds, memory = self.settings.get("run_limit"), Memory(self.settings.get("sample", 0.1))
+        memory = Memory(self.settings.get("sample", 0.1))
         load, before, own = os.getloadavg()[0], busy(), used()
         with open(os.path.join(self.folder, "output.log"), "wb") as log:
             memory.start()
@@ -80,7 +80,7 @@ class Run:
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
             try:
-                code = process.wait(seconds)
+                code = process.wait(limit)
             except subprocess.TimeoutExpired:
                 code = None
             wall = time.perf_counter() - begin

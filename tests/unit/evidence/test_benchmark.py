@@ -5,6 +5,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def prepare(folder, configurations, **change):
     work.mkdir(parents=True, exist_ok=True)
     (work / "driver.pyz").write_bytes(archive())
     protocol = Protocol.model_validate({"least": 2, "most": 2, "others": 1000.0, "retries": 0, **change})
-    more = {"outputs": ["out.txt"], "metrics": None, "first_key": "first", "later_key": "later", "run_limit": None}
+    more = {"outputs": ["out.txt"], "metrics": None, "first_key": "first", "later_key": "later"}
     entries = [{"name": name, "command": command, "environment": {}} for name, command in configurations.items()]
     (work / "settings.json").write_text(settings(protocol, entries, **more))
     return work
@@ -72,6 +73,14 @@ def test_a_configuration_that_fails_is_refused_with_its_last_words(tmp_path):
     assert done.returncode == 0
     (broken,) = [one for one in outcomes(read_repeats(work / "benchmark")) if one.name == "broken"]
     assert broken.fault == "ended with code 3: no such library"
+
+
+def test_a_configuration_that_hangs_is_ended_and_the_others_are_measured(tmp_path):
+    done, work = drive(tmp_path, {"default": "echo 1 >out.txt", "hangs": "echo waiting; sleep 600"}, hanging=1)
+    assert done.returncode == 0, done.stderr
+    default, hangs = outcomes(read_repeats(work / "benchmark"))
+    assert len(default.counted) == 2
+    assert re.fullmatch(r"was ended after \d+ s: waiting", hangs.fault)
 
 
 def test_a_default_that_fails_ends_the_benchmark(tmp_path):
