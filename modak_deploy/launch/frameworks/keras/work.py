@@ -5,7 +5,7 @@ whose ``call`` is Python, counts with its weights only.
 """
 
 import math
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..operations import BACKWARD, shares
 
@@ -19,11 +19,12 @@ def features(model: Any, training: bool) -> Dict[str, Any]:
     complete = True
     for layer in _layers(model):
         counted = _operations(layer)
-        if counted is not None:
-            kind, count = counted
+        for kind, count, products in counted:
             operations[kind] = operations.get(kind, 0.0) + count
-            layers += 1
-        elif type(layer).__name__ != "Embedding" and any(len(weight.shape) > 1 for weight in layer.weights):
+            layers += products
+        if counted:
+            continue
+        if type(layer).__name__ != "Embedding" and any(len(weight.shape) > 1 for weight in layer.weights):
             complete = False  # as of Bidirectional, SeparableConv2D, or a layer that is called several times
     described: Dict[str, Any] = {"model": type(model).__name__, "parameters": int(model.count_params())}
     total = sum(operations.values())
@@ -42,24 +43,28 @@ def _layers(model: Any) -> Iterator[Any]:
             yield layer
 
 
-def _operations(layer: Any) -> Optional[Tuple[str, float]]:
-    """Return the kind of a layer and its operations for one sample; None where it has no products, or no shape."""
+def _operations(layer: Any) -> List[Tuple[str, float, int]]:
+    """Return the kinds of a layer, its operations for one sample and its products; none where its shape is not known.
+
+    The four dense layers around an attention count as such, as those of other frameworks do.
+    """
     name = type(layer).__name__
     given, result = _shape(layer, "input"), _shape(layer, "output")
     if name in RECURRENT and given is not None:
         cell = layer.cell
-        return "recurrent", 2.0 * given[0] * (_size(cell.kernel) + _size(cell.recurrent_kernel))
+        return [("recurrent", 2.0 * given[0] * (_size(cell.kernel) + _size(cell.recurrent_kernel)), 1)]
     if name == "MultiHeadAttention" and result is not None:
         length, width = result[0], layer.num_heads * layer.key_dim
-        return "attention", 2.0 * length * layer.count_params() + 4.0 * length * length * width
+        dense, attention = 2.0 * length * layer.count_params(), 4.0 * length * length * width
+        return [("dense", dense, 4), ("attention", attention, 1)]
     kernel = getattr(layer, "kernel", None)
     if kernel is None or result is None:
-        return None
+        return []
     if "Conv" in name:
         first = getattr(layer, "data_format", None) == "channels_first"
         positions = (given or result) if "Transpose" in name else result
-        return "convolution", 2.0 * _size(kernel) * math.prod(positions[1:] if first else positions[:-1])
-    return "dense", 2.0 * _size(kernel) * math.prod(result[:-1])
+        return [("convolution", 2.0 * _size(kernel) * math.prod(positions[1:] if first else positions[:-1]), 1)]
+    return [("dense", 2.0 * _size(kernel) * math.prod(result[:-1]), 1)]
 
 
 def _size(weight: Any) -> int:

@@ -7,7 +7,7 @@ torch.utils.flop_counter (since 2.1) has the formulas. Nothing is computed twice
 import contextlib
 import importlib
 import math
-from typing import AbstractSet, Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import AbstractSet, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from ... import structures
 from ..operations import BACKWARD, shares
@@ -174,9 +174,9 @@ def _mode(torch: Any) -> Any:
             result = func(*args, **kwargs)
             try:
                 count = special(args) if special is not None else registry[packet](*args, **kwargs, out_val=result)
-                kind = kind_of(name)
-                self.operations[kind] = self.operations.get(kind, 0) + int(count)
-                self.layers += 1
+                for kind, part in count if isinstance(count, list) else [(kind_of(name), int(count))]:
+                    self.operations[kind] = self.operations.get(kind, 0) + part
+                    self.layers += 1
                 self.moved += _bytes((args, kwargs, result))
             except Exception:  # a formula that does not fit
                 self.incomplete = True
@@ -217,8 +217,19 @@ def _recurrent(args: Tuple[Any, ...]) -> int:
     return int(2 * source.shape[0] * source.shape[1] * (first.numel() + second.numel()))
 
 
-_SPECIAL: Dict[str, Callable[[Tuple[Any, ...]], int]] = {
+def _inner(rows: Any, keys: Any, weights: Sequence[Any]) -> List[Tuple[str, int]]:
+    """What a kernel does that has several layers in one: products of the rows, and their attention to the keys."""
+    count, width, length = rows.numel() // rows.shape[-1], int(rows.shape[-1]), int(keys.shape[1])
+    return [
+        *(("dense", 2 * count * int(weight.numel())) for weight in weights),
+        ("attention", 4 * count * length * width),
+    ]
+
+
+_SPECIAL: Dict[str, Callable[[Tuple[Any, ...]], Union[int, List[Tuple[str, int]]]]] = {
     "_scaled_dot_product_flash_attention_for_cpu": _attention,
     "mkldnn_rnn_layer": _recurrent,
+    "_native_multi_head_attention": lambda args: _inner(args[0], args[1], (args[5], args[7])),
+    "_transformer_encoder_layer_fwd": lambda args: _inner(args[0], args[0], (args[3], args[5], args[14], args[16])),
 }
 """What the processor's kernels are called that have no formula in PyTorch 2.13."""

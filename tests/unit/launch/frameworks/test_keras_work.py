@@ -30,10 +30,11 @@ def test_recurrent_attention_and_nested_models(keras):
     attended = layers.MultiHeadAttention(num_heads=2, key_dim=8)(source, source)
     model = keras.Model(source, layers.LSTM(5)(inner(attended)))
     seen = features(model, training=False)
-    attention = 2 * 7 * (4 * (16 * 16 + 16)) + 4 * 7 * 7 * 16
-    recurrent, dense = 2 * 7 * (16 * 20 + 5 * 20), 2 * 7 * 16 * 16
+    attention, recurrent = 4 * 7 * 7 * 16, 2 * 7 * (16 * 20 + 5 * 20)
+    dense = 2 * 7 * 16 * 16 + 2 * 7 * (4 * (16 * 16 + 16))  # the layers around the attention too, as in PyTorch
     assert seen["flops_per_sample"] == attention + recurrent + dense
-    assert seen["layers"] == 3
+    assert seen["mix_attention"] == pytest.approx(attention / seen["flops_per_sample"])
+    assert seen["layers"] == 2 + 5
 
 
 def test_a_model_whose_layers_have_no_shapes(keras):

@@ -55,6 +55,23 @@ def test_attention_on_the_processor(torch, counted):
     assert seen["mix_attention"] == 1 and (seen["batch"], seen["sequence"]) == (2, 7)
 
 
+@pytest.mark.parametrize("kind", ["encoder", "attention"])
+def test_layers_in_one_kernel_count_as_those_that_are_done_one_by_one(torch, counted, kind):
+    """A kernel of its own does them where nothing is learned."""
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()
+    call = layer if kind == "encoder" else lambda rows: layer.self_attn(rows, rows, rows, need_weights=False)[0]
+    rows, before = torch.randn(2, 7, 32), torch.backends.mha.get_fastpath_enabled()
+    try:
+        torch.backends.mha.set_fastpath_enabled(False)
+        apart, _ = counted(call, rows)
+        torch.backends.mha.set_fastpath_enabled(True)
+        together, _ = counted(call, rows)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+    assert {**together, "bytes_per_sample": 0} == {**apart, "bytes_per_sample": 0}
+    assert together["flops"] > 2 * 2 * 7 * 4 * 32 * 32 and together["layers"] == (5 if kind == "encoder" else 3)
+
+
 def test_recurrent_layers(torch, counted):
     seen, results = counted(torch.nn.LSTM(5, 6, batch_first=True).eval(), torch.randn(3, 11, 5))
     assert seen["flops_per_sample"] == pytest.approx(2 * 11 * (4 * 6 * 5 + 4 * 6 * 6), rel=0.05)
