@@ -57,6 +57,8 @@ class Row:
     gpus: int = 0
     size: int | None = None
     """Height and width of images, where they are not the program's own."""
+    network: str | None = None
+    """Which of the program's networks, where it has several."""
 
     @property
     def peers(self) -> list[Peer]:
@@ -77,6 +79,12 @@ class Row:
         if self.size is not None:
             arguments += ["--size", str(self.size)]
         application["arguments"] = arguments
+        if self.network is not None:
+            arguments[arguments.index("--network") + 1] = self.network
+            application["workload"]["model"] = self.name
+            if self.kind == "training":
+                arguments.append("--train")
+                application["type"], application["workload"]["unit"] = "ai_training", "step"
         if self.gpus:
             values["job"]["gpus"] = self.gpus
         elif self.folder.startswith("pytorch-"):  # which take a GPU where there is one
@@ -121,6 +129,21 @@ ROWS = (
     _inference("alexnet", 1, 20),
     _inference("resnet50", 1, 10),
 )
+
+MORE = tuple(
+    Row(name, "pytorch-more", kind, 20, batch, network=network)
+    for name, kind, network, batch in (
+        ("vgg-b4", "inference", "large-vgg", 4),
+        ("mobile-b8", "inference", "mobile", 8),
+        ("patches-b2", "inference", "patches", 2),
+        ("gru-b32", "inference", "gru", 32),
+        ("perceptron-training", "training", "perceptron", 128),
+        ("small-vgg-training", "training", "vgg", 32),
+        ("residual-training", "training", "residual", 32),
+        ("encoder-training", "training", "encoder", 16),
+    )
+)
+"""Programs of which measurements are shipped and which the tables leave out: each a network of its own."""
 
 GPU_ROWS = (
     Row("gpu-resnet50-b1", "pytorch-resnet50", "inference", 20, 1, gpus=1),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from program_records import LATER, results_of
-from program_rows import ROWS, Row
+from program_rows import MORE, ROWS, Row
 from program_runs import Workplace, deploy
 from survey import FOLDERS
 
@@ -67,7 +67,7 @@ def _rounded(seconds: float) -> float:
 
 def main() -> None:
     """Measure the programs and print their measurements."""
-    rows = [row for row in ROWS if row.folder.startswith(FOLDERS)]
+    rows = [row for row in (*ROWS, *MORE) if row.folder.startswith(FOLDERS)]
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", action="append", choices=[row.name for row in rows], metavar="NAME",
                         help="a program; may be repeated")  # fmt: skip

@@ -231,11 +231,11 @@ def test_what_has_failed_is_tried_again_when_more_was_measured(store, monkeypatc
     assert not kept(notices)
     assert not kept(notices)
     assert len(notices) == 2
-    store.add(RECORDS[2:34])
+    store.add(RECORDS[2:50])
     assert not kept(notices)
     assert len(notices) == 4
     monkeypatch.setattr(refitting, "fit", quickly)
-    store.add(RECORDS[34:])
+    store.add(RECORDS[50:])
     assert kept(notices)
     assert not (model_folder() / refitting.FAILED).exists()
 
