@@ -41,6 +41,8 @@ class Row:
     """Nothing is known but the steady units, as of published latencies, or of runs without a total."""
     turns: Mapping[tuple[int, int], float] = field(default_factory=dict)
     """Seconds of single units that were done in turns with others, by the start of their process and the turn."""
+    published: bool = False
+    """It is a publication's, of software and circumstances that it does not tell."""
 
     @cached_property
     def on(self) -> frozenset[str]:
@@ -86,11 +88,11 @@ class _Fitted:
 
     def __init__(self, regressor: Any, predicted: Callable[[Array], Array], learned: "Learning") -> None:
         self._regressor, self._predicted = regressor, predicted
-        self._names, self._ranges, self._limits = learned.names, learned.ranges, learned.limits
+        self._names, self._limits = learned.names, learned.limits
 
     def predict(self, rows: Sequence[Features]) -> list[float]:
         """See ``Estimator``."""
-        inputs = _matrix(rows, self._names, self._ranges)
+        inputs = _matrix(rows, self._names)
         return [within(float(value), self._limits) for value in self._predicted(inputs)]
 
     def onnx(self) -> bytes:
@@ -308,10 +310,10 @@ def _step(units: list[int], bases: list[int] | None, apart: Array, columns: Arra
     return _Step(units, bases, used, spread, scaled, scaled.T @ scaled)
 
 
-def _matrix(rows: Sequence[Features], names: Sequence[str], ranges: Mapping[str, tuple[float, float]]) -> Array:
+def _matrix(rows: Sequence[Features], names: Sequence[str]) -> Array:
     import numpy
 
-    return numpy.array([vector(inputs, names, ranges) for inputs in rows], dtype=numpy.float32)
+    return numpy.array([vector(inputs, names) for inputs in rows], dtype=numpy.float32)
 
 
 def _engine_of(row: Row) -> tuple[str, ...]:

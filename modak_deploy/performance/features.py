@@ -8,17 +8,17 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.catalogue.names import accelerator_name, processor_name
 from modak_deploy.model.application import Workload
-from modak_deploy.model.measurement import Configuration, Hardware, Mix, Operator
+from modak_deploy.model.measurement import Configuration, Hardware, Mix
 
 if TYPE_CHECKING:
     from modak_deploy.catalogue.hardware import MicroarchitectureEntry, ProcessorEntry, WorkloadEntry
 
-VERSION = 4
+VERSION = 5
 """Of the features; a model fitted with others is not used."""
 FAR = math.log(4)
 """How far outside of what a model was fitted with it is believed, in the logarithm."""
@@ -34,6 +34,8 @@ _SIXTEEN = re.compile(r"bf16|bfloat16|fp16")
 """What stands in the names of levers that compute in 16 bits."""
 _KERNELS = frozenset({"graph-compiler", "memory-layout"})
 """Groups of levers that choose other kernels, which convolutions gain more from than products of matrices."""
+_SIZES = frozenset({"flops", "roofline", "samples", "batch", "parameters", "layers"})
+"""Features that tell how much a unit does."""
 _IMAGE = ("container", "source build")
 LIVE = "live:"
 LEVERS = ("lever:", LIVE)
@@ -77,19 +79,15 @@ def features(case: Case, catalogue: Catalogue) -> Features | None:
         "batch": math.log(case.workload.batch or samples),
         "parameters": math.log(case.workload.parameters or (entry.parameters if entry else 1)),
         "layers": math.log(case.workload.layers or (entry.layers if entry else 1)),
-        "intensity": math.log(flops / moved) if moved else 0.0,
         "peak": math.log(peak),
-        "bandwidth": math.log(bandwidth),
         "cores": math.log(case.configuration.threads or case.hardware.cores or 1) * (1 - gpu),
         "gpu": gpu,
         "training": float(case.type == "ai_training"),
     }
     mix = case.mix or (entry.mix if entry else {})
-    for operator in get_args(Operator):
-        inputs[f"mix:{operator}"] = mix.get(operator, 0.0)
-    convolution = inputs["mix:convolution"] - 0.5 if mix else 0.0
+    convolution = mix.get("convolution", 0.0) - 0.5 if mix else 0.0
     arithmetic = math.log(low_precision(case.hardware, catalogue) / _LOW)
-    inputs.update(_names(case, catalogue, size, (convolution, arithmetic)))
+    inputs.update(_names(case, catalogue, size, convolution, arithmetic))
     return inputs
 
 
@@ -143,10 +141,11 @@ def low_precision(hardware: Hardware, catalogue: Catalogue) -> float:
     return _LOW if hardware.bf16 == "vector" and ratio >= _MATRIX else ratio
 
 
-def _names(case: Case, catalogue: Catalogue, size: float, relaxed: tuple[float, float]) -> Features:
+def _names(case: Case, catalogue: Catalogue, size: float, convolution: float, arithmetic: float) -> Features:
     """Return what the names stand for, and their interactions.
 
-    What a lower precision brings depends on the share of convolutions and on the hardware's arithmetic: ``relaxed``.
+    What other kernels bring depends on the share of convolutions, whoever chooses them: a lever, a compiler or an
+    engine. What a lower precision brings depends on the hardware's arithmetic besides.
     """
     configuration = case.configuration
     inputs: Features = {}
@@ -154,10 +153,12 @@ def _names(case: Case, catalogue: Catalogue, size: float, relaxed: tuple[float, 
     runs = next((lever.runs for lever in levers if lever.runs), configuration.framework or case.framework)
     if runs is not None:
         inputs[f"runs:{runs}"] = 1.0
+        inputs[f"runs:{runs} x convolution"] = convolution
     compilers = {configuration.compiler, *(lever.compiler for lever in levers)} - {None}
     for compiler in sorted(str(name) for name in compilers):
         inputs[f"compiler:{compiler}"] = 1.0
         inputs[f"compiler:{compiler} x flops"] = size - _USUAL
+        inputs[f"compiler:{compiler} x convolution"] = convolution
     for name in configuration.levers:
         lever = catalogue.levers.get(name)
         if lever is None or not lever.runs:
@@ -167,9 +168,9 @@ def _names(case: Case, catalogue: Catalogue, size: float, relaxed: tuple[float, 
             if lever is not None and lever.numerics == "relaxed":
                 inputs[f"{feature} x flops"] = size - _USUAL
             if lever is not None and (lever.numerics == "relaxed" or lever.group in _KERNELS):
-                inputs[f"{feature} x convolution"] = relaxed[0]
+                inputs[f"{feature} x convolution"] = convolution
                 if _SIXTEEN.search(name):
-                    inputs[f"{feature} x arithmetic"] = relaxed[1]
+                    inputs[f"{feature} x arithmetic"] = arithmetic
     inputs["container"] = float(configuration.runtime != "native")
     image = catalogue.images.get(configuration.image or "")
     inputs["source build"] = float(image is not None and image.source == "opt-build")
@@ -200,27 +201,20 @@ def names_in(inputs: Features) -> frozenset[str]:
 
 
 def of_phase(inputs: Features, phase: str) -> Features:
-    """Return what a phase may depend on: what is switched at a call changes nothing before it."""
-    if phase != "start":
-        return inputs
-    return {name: value for name, value in inputs.items() if not name.startswith(LIVE)}
+    """Return what a phase may depend on.
 
-
-def vector(
-    inputs: Features, names: Sequence[str], ranges: Mapping[str, tuple[float, float]] | None = None
-) -> list[float]:
-    """Return the features in the order of ``names``; those that a case does not have are 0.
-
-    With ``ranges`` shares of operations stay within what was learned. Of one that only small shares were seen of, what
-    the whole would take says nothing: 1 % of attention in one network made a start of 30 s of 25 % in another.
+    A start and what the first unit takes besides come from the software, on the hardware, and not from the size of the
+    work; what is switched at a call changes nothing before it.
     """
-    values = [inputs.get(name, 0.0) for name in names]
-    if ranges is None:
-        return values
-    limits = [ranges.get(name) if name.startswith("mix:") else None for name in names]
-    return [
-        value if both is None else min(max(value, both[0]), both[1]) for value, both in zip(values, limits, strict=True)
-    ]
+    if phase == "steady":
+        return inputs
+    without = (LIVE,) if phase == "start" else ()
+    return {name: value for name, value in inputs.items() if name not in _SIZES and not name.startswith(without)}
+
+
+def vector(inputs: Features, names: Sequence[str]) -> list[float]:
+    """Return the features in the order of ``names``; those that a case does not have are 0."""
+    return [inputs.get(name, 0.0) for name in names]
 
 
 def unknown(

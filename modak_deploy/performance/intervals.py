@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from modak_deploy.performance.estimators import Row
@@ -43,20 +43,30 @@ def lengths(row: Row) -> tuple[int, ...]:
     return (row.units, LONG) if "start" in row.seconds and row.units != LONG else (row.units,)
 
 
-def quantile(errors: Sequence[float], level: float) -> float:
-    """Return the half width of the split-conformal interval: of n errors the ceil((n + 1) x level)-th smallest.
+def quantile(errors: Collection[Sequence[float]], level: float) -> float:
+    """Return the half width of the split-conformal interval for the errors of each of K workloads; 0 without any.
 
-    With too few errors for the level it is the largest one.
+    It is the least one for which the shares of each workload's errors within it sum up to (K + 1) x level, or the
+    largest error where none does: a workload counts once, however many configurations were measured of it (pooling of
+    the distributions of groups, after Dunn, Wasserman and Ramdas, "Distribution-free prediction sets for two-layer
+    hierarchical models", Journal of the American Statistical Association 118, 2023).
     """
-    if not errors:
-        return 0.0
-    ordered = sorted(abs(error) for error in errors)
-    return ordered[min(len(ordered), math.ceil((len(ordered) + 1) * level)) - 1]
+    ordered = sorted((abs(error), 1 / len(group)) for group in errors for error in group)
+    wanted, share = (len(errors) + 1) * level - 1e-9, 0.0
+    for width, weight in ordered:
+        share += weight
+        if share >= wanted:
+            return width
+    return ordered[-1][0] if ordered else 0.0
 
 
-def errors_of(held_out: Sequence[HeldOut]) -> list[float]:
-    """Return the errors of the logarithm."""
-    return [math.log(item.seconds / item.measured) for item in held_out if item.seconds is not None]
+def errors_of(held_out: Sequence[HeldOut]) -> dict[str, list[float]]:
+    """Return the errors of the logarithm, by workload."""
+    errors: dict[str, list[float]] = {}
+    for item in held_out:
+        if item.seconds is not None:
+            errors.setdefault(item.row.workload, []).append(math.log(item.seconds / item.measured))
+    return errors
 
 
 def widths_of(held_out: Sequence[HeldOut]) -> dict[str, float]:

@@ -259,7 +259,7 @@ class _Device:
         for phase in self._applying(inputs):
             session = self._sessions[phase]
             part = self.fitted.phases[phase]
-            row = numpy.array([vector(inputs, part.features, part.ranges)], dtype=numpy.float32)
+            row = numpy.array([vector(inputs, part.features)], dtype=numpy.float32)
             (result,) = session.run(None, {session.get_inputs()[0].name: row})
             seconds[phase] = seconds_of(within(float(result.reshape(-1)[0]), part.limits), phase)
         return seconds

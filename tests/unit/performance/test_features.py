@@ -73,12 +73,26 @@ def test_work_of_an_impossible_size_is_not_known(flops, moved):
     assert features(case, load_catalogue()) is None
 
 
-def test_what_is_switched_while_a_program_runs_is_no_matter_of_its_start():
+SIZES = {"flops", "roofline", "samples", "batch", "parameters", "layers"}
+
+
+def test_starts_come_from_the_software_and_not_from_the_size_of_the_work():
     inputs = inputs_on(Hardware(microarchitecture="zen4", cores=2), "pytorch-openvino", "malloc-hugepages")
     live = {name for name in inputs if name.startswith("live:")}
     assert "live:pytorch-openvino" in live and "lever:malloc-hugepages" in inputs
-    assert of_phase(inputs, "start").keys() == inputs.keys() - live
-    assert of_phase(inputs, "steady") == of_phase(inputs, "compile") == inputs
+    assert of_phase(inputs, "start").keys() == inputs.keys() - SIZES - live, "what is switched at a call comes later"
+    assert of_phase(inputs, "compile").keys() == inputs.keys() - SIZES
+    assert of_phase(inputs, "steady") == inputs
+
+
+@pytest.mark.parametrize("name", ["runs:jax", "compiler:xla"])
+@pytest.mark.parametrize(("mix", "share"), [({"convolution": 0.9, "dense": 0.1}, 0.4), ({"dense": 1.0}, -0.5), ({}, 0)])
+def test_other_kernels_gain_by_the_share_of_convolutions(name, mix, share):
+    workload = Workload(model="w", unit="call", units=9, flops_per_sample=1e9, samples=1)
+    configuration = Configuration(framework="jax", compiler="xla")
+    hardware = Hardware(microarchitecture="zen4", cores=2)
+    inputs = features(Case("ai_training", "keras", workload, hardware, configuration, mix), load_catalogue())
+    assert inputs is not None and inputs[f"{name} x convolution"] == pytest.approx(share)
 
 
 def test_a_lever_that_is_not_known_has_its_usual_name_in_a_sentence():

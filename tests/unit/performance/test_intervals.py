@@ -93,4 +93,10 @@ def test_what_was_never_told_of_a_workload_held_out_is_not_certain():
     [([], 0.9, 0.0), ([0.5], 0.9, 0.5), (list(range(1, 100)), 0.9, 90), ([-3, 1, 2], 0.9, 3), (range(1, 11), 0.5, 6)],
 )
 def test_the_conformal_quantile(errors, level, width):
-    assert quantile(errors, level) == width
+    assert quantile([[error] for error in errors], level) == width
+
+
+def test_each_workload_counts_once_for_the_interval_of_times():
+    much, others = [0.1] * 97 + [0.2] * 3, [[0.5, 0.6], [0.7, 0.8]]
+    assert quantile([much, *others], 0.5) == 0.6, "shares of 1, 1 and 0 of 3: half of four workloads"
+    assert quantile([much, *others], 0.9) == 0.8

@@ -58,5 +58,5 @@ def test_a_model_can_be_fitted_to_what_was_seen_alone():
     assert features(case, catalogue) is None
     seen, mix = completed(work(), [NEW])
     inputs = features(Case("ai_training", "pytorch", seen, RECORD.hardware, Configuration(), mix), catalogue)
-    assert inputs is not None and inputs["mix:convolution"] == 1.0
+    assert inputs is not None and inputs["runs:pytorch x convolution"] == 0.5
     assert inputs["flops"] == pytest.approx(2.9957, abs=0.001)

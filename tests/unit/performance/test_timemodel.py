@@ -16,7 +16,7 @@ from modak_deploy.model.measurement import Configuration, Hardware, Run, Summary
 from modak_deploy.optimiser.cli import model as commands
 from modak_deploy.performance.estimators import PARTS, Row, Sheet
 from modak_deploy.performance.features import Case, difference
-from modak_deploy.performance.fitting import fit, rows_of
+from modak_deploy.performance.fitting import Errors, fit, rows_of
 from modak_deploy.performance.intervals import ENDLESS, lengths
 from modak_deploy.performance.records import Table
 from modak_deploy.performance.timemodel import (
@@ -110,6 +110,25 @@ def test_what_was_done_in_turns_is_compared_turn_by_turn():
     assert other.total == pytest.approx(3.0 + 0.1 + 1.0 * other.units)
     few = [records[0], turns(faster, 0.5, (1, 2))]
     assert min(row.seconds["steady"] for row in rows_of(few, load_catalogue())) == 0.5
+
+
+def test_publications_do_not_teach_seconds_where_own_measurements_are_enough():
+    table, catalogue = measured(), load_catalogue()
+    strange = [
+        record.model_copy(update={"runs": [], "summary": Summary(mean=1e5 * number)})
+        for number, record in enumerate(table.records, start=1)
+    ]
+    alone, both = fit(table, catalogue), fit(Table([*table.records, *strange]), catalogue)
+    assert both.description.phases == alone.description.phases
+    assert both.description.half_width == alone.description.half_width
+    assert fit(Table(strange), catalogue).description.phases, "and they do where there is nothing else"
+
+
+def test_a_workload_counts_once_however_much_was_measured_of_it():
+    few, many = (Row(name, CASE, name, False, {"training": 1.0}, 1, {"steady": 1.0}, 1.0) for name in ("few", "many"))
+    errors = Errors()
+    errors.add([(few, 1.0), *[(many, 3.0)] * 9])
+    assert errors.mean("between") == 2.0
 
 
 def test_several_rows_of_one_configuration_can_be_fitted(tmp_path):
