@@ -4,12 +4,13 @@ A lever is one module below ``levers/<framework>/`` that defines ``LEVER``, an o
 framework's own kind of lever. It imports its framework in its functions only: the table can be read anywhere.
 """
 
+import functools
 import importlib
 import importlib.util
 import pkgutil
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from . import hardware, versions
+from . import hardware, names, versions
 from .frameworks import MODULES
 
 EXACT = "exact"
@@ -97,14 +98,16 @@ class Lever:
         return same or other.name in self.conflicts or self.name in other.conflicts
 
 
+@functools.lru_cache(maxsize=None)
 def levers(framework: str) -> List[Lever]:
     """Return all levers of a framework, by name: every module of its folder has one."""
-    package = importlib.import_module(".levers." + framework, __package__)
     table = []
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module("." + info.name, package.__name__)
-        if not info.name.startswith("_"):
-            table.append(module.LEVER)
+    with names.library():
+        package = importlib.import_module(".levers." + framework, __package__)
+        for info in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module("." + info.name, package.__name__)
+            if not info.name.startswith("_"):
+                table.append(module.LEVER)
     return sorted(table, key=lambda lever: lever.name)
 
 

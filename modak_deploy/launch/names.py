@@ -4,19 +4,29 @@ What the launcher has imported before the program begins is in ``sys.modules``, 
 also in a program with a ``statistics.py`` of its own.
 """
 
+import contextlib
 import os
 import sys
 from importlib.machinery import PathFinder
-from typing import List, Optional, Set
+from types import ModuleType
+from typing import Dict, Iterator, List, Optional, Sequence, Set
 
 from . import processes
 
 _SEPARATE = ("W", "X")
 """Options of the interpreter with a value, which may be the next argument."""
+_path: List[str] = []
+"""Where Python looks for the launcher's modules and the standard library's; empty where nobody knows."""
+_own: Dict[str, ModuleType] = {}
+"""Modules of the standard library that the launcher has imported, and the program has others of their names."""
 
 
-def give_back(before: Set[str]) -> None:
-    """Forget modules imported since, if the program has others of these names; ``before`` has the names until then."""
+def give_back(before: Set[str], path: Sequence[str] = ()) -> None:
+    """Forget modules imported since, if the program has others of these names; ``before`` has the names until then.
+
+    ``path`` is where they were looked for.
+    """
+    _path[:] = path or _path
     folders = _folders(processes.arguments())
     listed = set(sys.path_importer_cache)
     for name in sorted(name for name in set(sys.modules) - before if "." not in name):
@@ -26,9 +36,45 @@ def give_back(before: Set[str]) -> None:
         spec = PathFinder.find_spec(name, folders)
         if spec is not None and spec.loader is not None and spec.origin != origin:
             for module in [other for other in set(sys.modules) - before if other.split(".")[0] == name]:
-                del sys.modules[module]
+                _own[module] = sys.modules.pop(module)
     for folder in set(sys.path_importer_cache) - listed:  # the program may yet write modules there
         del sys.path_importer_cache[folder]
+
+
+@contextlib.contextmanager
+def library() -> Iterator[None]:
+    """Have imports within find the standard library's modules, whatever modules the program has of these names."""
+    if not _path:
+        yield
+        return
+    path, theirs = sys.path[:], {name: sys.modules.pop(name) for name in _hiding()}
+    sys.modules.update(_own)
+    before = set(sys.modules).difference(_own)
+    sys.path[:] = [*_path, *(folder for folder in path if folder not in _path)]
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in _own:
+            sys.modules.pop(name, None)
+        give_back(before)
+        sys.modules.update(theirs)
+
+
+def _hiding() -> List[str]:
+    """Return the names of the program's modules, where their top one has a name of the standard library's."""
+    standard = getattr(sys, "stdlib_module_names", frozenset(_own))  # Python 3.10 and later
+    tops = {name for name in standard if name in sys.modules and _is_elsewhere(sys.modules[name])}
+    return [name for name in sys.modules if name.partition(".")[0] in tops]
+
+
+def _is_elsewhere(module: ModuleType) -> bool:
+    """Tell whether a module comes from a file that is not among the standard library's."""
+    origin = getattr(getattr(module, "__spec__", None), "origin", None)
+    if origin in (None, "built-in", "frozen"):
+        return False
+    folder, file = os.path.split(str(origin))
+    return (os.path.dirname(folder) if file.startswith("__init__.") else folder) not in _path
 
 
 def _folders(command: List[str]) -> List[str]:

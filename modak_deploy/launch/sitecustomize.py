@@ -24,14 +24,14 @@ def _start():
     path, before = sys.path[:], set(sys.modules)
     try:
         # The standard library alone: the program may have modules of the same names, and runs them when it wants to.
-        sys.path[:] = _library(path)
+        library = sys.path[:] = _library(path)
         try:
             from modak_launch import names, start
 
             start.start(os.environ["MODAK_LAUNCH"])
         finally:
             sys.path[:] = path
-        names.give_back(before)
+        names.give_back(before, library)
     except Exception:  # the program's own run matters more than anything here
         _say("modak: the launcher cannot start (%s); the program runs as it is" % (sys.exc_info()[1],))
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Callable
 
 from . import config as configuration
-from . import lever, processes, session
+from . import lever, names, processes, session
 from .frameworks import MODULES
 from .hooks import ImportHooks
 
@@ -36,7 +36,8 @@ def start(path: str) -> None:
 def _adapter(current: session.Session, framework: str) -> Callable[[ModuleType], None]:
     def install(module: ModuleType) -> None:
         version = str(getattr(module, "__version__", "0"))
-        adapter = importlib.import_module(".frameworks." + framework, __package__)
+        with names.library():
+            adapter = importlib.import_module(".frameworks." + framework, __package__)
         current.start_levers(framework, version, module)
         adapter.install(current, module, version)
 

@@ -121,6 +121,25 @@ def test_modules_of_the_program_come_before_the_standard_library(script, tmp_pat
     assert (done.stdout, done.stderr) == ("imported\n1 True\n", "")
 
 
+LATER = {
+    "later": "import keras; print('before'); import statistics",
+    "before": "import statistics; print('before'); import keras; import statistics",
+}
+
+
+@pytest.mark.parametrize("when", sorted(LATER))
+def test_modules_of_the_program_are_not_run_for_an_adapter(script, tmp_path, when):
+    (tmp_path / "statistics.py").write_text("print('imported'); OWN = 1\n")
+    (tmp_path / "mmap.py").write_text("print('not wanted')\n")
+    for name in ("keras", "onnxruntime"):
+        (tmp_path / f"{name}.py").write_text("__version__ = '99.0'\n")
+    program = script(f"{LATER[when]}; import onnxruntime; print(statistics.OWN)")
+    done = launch(program, tmp_path, {"trials": {"mode": "live"}})
+    words = ["before", "imported", "1"] if when == "later" else ["imported", "before", "1"]
+    assert done.stdout.split() == words, done.stderr
+    assert [line.split(":")[2] for line in done.stderr.splitlines()] == [" AttributeError"] * 2
+
+
 @pytest.mark.parametrize(
     ("config", "line"),
     [
