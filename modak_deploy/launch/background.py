@@ -16,12 +16,12 @@ import sys
 import threading
 import time
 import types
-import warnings
 import weakref
 from typing import Any, BinaryIO, Callable, Optional, cast
 
 from . import hardware
 from .forked import FAILED, READY, REPORT, SHORT, do
+from .quiet import unwarned
 
 GRACE = 5.0
 """Seconds after its time, when a process is given up that the kernel should have ended."""
@@ -244,8 +244,7 @@ def _detach(function: Callable[[], None]) -> None:
     try:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # no handler runs in the children
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python 3.12 warns of forks where there are threads
+            with unwarned():  # Python 3.12 warns of forks where there are threads
                 child = os.fork()
                 if not child:
                     _start(function)

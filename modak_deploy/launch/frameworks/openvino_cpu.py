@@ -7,9 +7,10 @@ import io
 import logging
 import sys
 import threading
-import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
+from .. import names
+from ..quiet import unwarned
 from ..versions import satisfies
 
 EARLIEST = "2025.1"
@@ -21,7 +22,8 @@ LARGEST = 2**31 - 1
 def too_old() -> Optional[str]:
     """Return why the installed OpenVINO cannot be used; None when it can."""
     try:
-        version = importlib.metadata.version("openvino")
+        with names.library():
+            version = importlib.metadata.version("openvino")
     except importlib.metadata.PackageNotFoundError:
         return "the version of OpenVINO is unknown"
     return None if satisfies(version, ">=" + EARLIEST) else "OpenVINO {} is older than {}".format(version, EARLIEST)
@@ -55,8 +57,7 @@ def silent() -> Iterator[None]:
     """
     _unlogged.begin()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unwarned():
             yield
     finally:
         _unlogged.end()
@@ -100,7 +101,7 @@ _unlogged = _Unlogged()
 
 def module(name: str = "openvino") -> Any:
     """Return a module of OpenVINO, imported if it is not yet."""
-    with unreported():
+    with unreported(), names.library():
         return importlib.import_module(name)
 
 

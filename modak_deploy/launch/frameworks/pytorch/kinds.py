@@ -1,9 +1,9 @@
 """What a lever of PyTorch can do; each lever overrides what it needs."""
 
-import warnings
 from typing import AbstractSet, Any, Callable, ContextManager, Dict, List, Mapping, Optional, Tuple
 
 from ...lever import Lever
+from ...quiet import unwarned
 from . import compiler
 
 INFERENCE = "inference"
@@ -197,8 +197,7 @@ class Setting(TorchLever):
 
 def _read(torch: Any, path: str) -> Any:
     value = torch
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # allow_tf32 has been replaced (2.9)
+    with unwarned():  # allow_tf32 has been replaced (2.9)
         for name in path.split("."):
             value = getattr(value, name)
     return value
@@ -206,6 +205,5 @@ def _read(torch: Any, path: str) -> Any:
 
 def _write(torch: Any, path: str, value: Any) -> None:
     parent, _, name = path.rpartition(".")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with unwarned():
         setattr(_read(torch, parent), name, value)
