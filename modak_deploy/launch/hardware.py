@@ -78,6 +78,7 @@ def free_memory() -> Optional[int]:
     """Return the bytes that this process may still use: the machine's, or its cgroups'; None where unknown.
 
     A cgroup may use no more than each one above it: Slurm limits jobs and steps, and has tasks in groups below them.
+    Other schedulers limit the process itself (ulimit -v).
     """
     amounts = []
     for line in _read(_PROC + "/meminfo").splitlines():
@@ -90,7 +91,18 @@ def free_memory() -> Optional[int]:
             if allowed and taken.isdigit():
                 kept = max(0, int(taken) - _field(folder + "/memory.stat", cache))
                 amounts.append(max(0, min(map(int, allowed)) - kept))
+    amounts += _within_limits()
     return min(amounts) if amounts else None
+
+
+def _within_limits() -> List[int]:
+    """Return the bytes that the process's own limits leave it: of its address space, and of its data."""
+    if resource is None:
+        return []
+    limits = ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:"))
+    soft = [(resource.getrlimit(kind)[0], name) for kind, name in limits]
+    status = _PROC + "/self/status"
+    return [max(0, most - 1024 * _field(status, name)) for most, name in soft if most != resource.RLIM_INFINITY]
 
 
 def cpu_features() -> FrozenSet[str]:
