@@ -9,6 +9,7 @@ from typing import Any, Callable, Collection, List, Optional, Tuple
 from . import compiled, processes, record, store
 from . import lever as levers_table
 from .config import Config
+from .handlers import let_through
 from .lever import EXACT, Lever
 from .progress import Counters
 
@@ -73,9 +74,10 @@ class Session:
         self.active = False
 
     def end(self) -> None:
-        """Write the last state."""
+        """Write the last state, and take no part any more: what runs while Python ends has half of its modules."""
         if not self.active or os.getpid() != self._pid:
             return
+        self.active = False
         for search in self.searches:
             search.end()
         self.counters.write()
@@ -200,6 +202,7 @@ class Session:
             try:
                 return function(*args, **kwargs)
             except Exception as error:  # the program's own run matters more
+                let_through(error)
                 self.record.fallback(what, "{}: {}".format(type(error).__name__, error))
                 return None
 

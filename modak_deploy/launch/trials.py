@@ -3,12 +3,14 @@
 import time
 from typing import Any, Callable, List, Optional, Tuple, cast
 
+from .handlers import let_through, raised, timed
 from .parts import Part
 from .search import Search
-from .variants import CHECK, DEFAULT, PROBE, Action, Variant
+from .variants import CHECK, DEFAULT, PROBE, RUN, Action, Variant
 
 LONGEST = 300
 """Characters of what is said of an error."""
+INTERRUPTED = "a handler of the program's for a signal raised {} in the midst of it"
 SHORT = ("memory", "bad_alloc")
 """What libraries say in errors of their own where there is no memory."""
 
@@ -67,8 +69,28 @@ class TriedCalls:
     def recover(self) -> None:
         """Clean up after a variant that failed."""
 
+    def _interrupted(self, search: Search, error: Exception, variant: Optional[Variant] = None) -> None:
+        """Raise what a handler of the program's for a signal has raised, which a lever must not hide.
+
+        A variant that is being tried is given up: it might be interrupted each time.
+        """
+        interruption = raised(error)
+        if interruption is None:
+            return
+        self.follow(DEFAULT)
+        if search.current != search.best:
+            search.failed(INTERRUPTED.format(type(interruption).__name__), variant)
+            self.recover()
+        raise interruption
+
     def do(self, search: Search, action: Action, default: Callable[[Any], Any], call: Any) -> Any:
         """Do a call for the program and tell the search about it."""
+        if timed() and not (search.settled and action == Action(RUN, search.best)):
+            self.follow(DEFAULT)
+            start = self.now(search)
+            result = default(call)
+            search.ledger.unit(self.now(search) - start, True)
+            return result
         if action.kind == CHECK:
             return self._check(search, action.variant, default, call)
         if action.kind == PROBE:
@@ -101,6 +123,7 @@ class TriedCalls:
         goes first.
         """
         self.follow(DEFAULT)
+        self._interrupted(search, failure, variant)
         short = isinstance(failure, MemoryError) or any(text in str(failure) for text in SHORT)
         result = None if short else default(call)
         search.failed(sentence(failure), variant)
@@ -127,6 +150,7 @@ class TriedCalls:
         try:
             function = self.ready_part(search, variant)
         except Exception as error:  # whatever a lever makes of the program's objects
+            self._interrupted(search, error)
             search.failed(sentence(error))
             self.recover()
             search.report(DEFAULT, default_seconds)
@@ -144,6 +168,7 @@ class TriedCalls:
             self.follow(DEFAULT)
             difference, problem = self.compare_part(variant, result, other, part)
         except Exception as error:  # whatever a lever makes of the program's objects
+            self._interrupted(search, error)
             problem = sentence(error)
             self.follow(DEFAULT)
             self.recover()
@@ -185,6 +210,7 @@ class TriedCalls:
                 seconds = self.now(search) - start
             difference, reason = self.compare(variant, result, other)
         except Exception as error:  # whatever a lever makes of the program's objects
+            self._interrupted(search, error)
             reason = sentence(error)
             seconds = self.now(search) - start
             self.recover()
@@ -228,6 +254,7 @@ def shielded(
     except Exception as error:  # a fault of the launcher's own, where it is not the program's
         if own.failed:
             raise
+        let_through(error)
         stop("the launcher failed: " + sentence(error))
         return own.result if own.done else function(*args, **kwargs)
 

@@ -8,6 +8,8 @@ import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
+from ..handlers import let_through
+
 IN_FLIGHT = 2
 """Calls for each device that may be under way: one runs, and the next is there when it ends."""
 KEPT = 4
@@ -43,7 +45,8 @@ class Pace:
             self._flying.append(self._kept(result))
             if len(self._flying) > self._most:
                 _wait(self._flying.popleft(), self._flying[-1])
-        except Exception:  # an array that is not one, or work that failed
+        except Exception as error:  # an array that is not one, or work that failed
+            let_through(error)
             self.over = True
             self._flying.clear()
 

@@ -5,9 +5,10 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional
 
+from ..handlers import let_through, raised, timed
 from ..search import Search
 from ..session import Session
-from ..trials import sentence
+from ..trials import INTERRUPTED, sentence
 from ..variants import DEFAULT, Variant
 from .losses import AGAIN, Losses
 
@@ -113,34 +114,63 @@ class Steps:
         self._count += 1
         waits = bool(self._again) and not search.settled
         waiting = self._base if search.best != DEFAULT else DEFAULT
-        variant = waiting if waits else search.next().variant
-        start = time.perf_counter()
+        variant: Optional[Variant] = None
+        try:
+            variant = waiting if waits else search.next().variant
+        except Exception as error:  # a fault of the launcher's own
+            let_through(error)
+            self._abandon(error)
+        if variant is None:
+            return step.default()
+        if variant != DEFAULT and not search.settled and timed():
+            return self._plain(search, step.default)
+        start, built = time.perf_counter(), True
         if variant == DEFAULT:
             self._follow(DEFAULT)
             result = step.default()
             try:
                 self._look(search, step, variant, result)
             except Exception as error:  # the program's step is done, and its result matters more
+                let_through(error)
                 self.stop("its loss cannot be read: " + sentence(error))
         else:
             step.prepare(variant)
             fetched = time.perf_counter() - start  # part of the step, as it is of the default's
             built = step.built(variant)
-            if not built and not self._builds(search, variant):
-                self._follow(DEFAULT)
-                result = step.again()
-                search.ledger.unit(time.perf_counter() - start, True)
-                return result
+            if not built and (timed() or not self._builds(search, variant)):
+                return self._plain(search, step.again, fetched)
             result, variant, start = self._varied(search, step, variant, start + fetched)
             start -= fetched
-            if not built:
-                start = self._built(search, variant, start)
+        try:
+            self._book(search, variant, start, new=not built, waits=waits)
+        except Exception as error:  # a fault of the launcher's own: the step is done, and must not be done again
+            let_through(error)
+            self._abandon(error)
+        return result
+
+    def _book(self, search: Search, variant: Variant, start: float, new: bool, waits: bool) -> None:
+        """Tell the search what a step took since it began; ``new`` is whether the variant was built for it."""
+        if new:
+            start = self._built(search, variant, start)
         seconds = time.perf_counter() - start
         if waits:
             self._again -= 1
             search.ledger.unit(seconds, variant == DEFAULT)
         else:
             search.report(variant, seconds)
+
+    def _abandon(self, error: Exception) -> None:
+        """Leave the program alone: something went wrong here."""
+        reason = "the launcher failed: " + sentence(error)
+        self._session.record.fallback("the observation of " + self._name, reason)
+        self.stop(reason)
+
+    def _plain(self, search: Search, do: Callable[[], Any], seconds: float = 0.0) -> Any:
+        """Do a step as the program does it, in which nothing is tried; ``seconds`` of it are over."""
+        self._follow(DEFAULT)
+        start = time.perf_counter()
+        result = do()
+        search.ledger.unit(time.perf_counter() - start + seconds, True)
         return result
 
     def _varied(self, search: Search, step: Step, variant: Variant, start: float) -> Any:
@@ -165,6 +195,13 @@ class Steps:
         except Exception as error:  # whatever a lever makes of the program's step
             if own and undo is None and not isinstance(error, NotDone):
                 raise  # it has done such steps before, or does what the program does
+            interruption = raised(error)
+            if interruption is not None:
+                if undo is not None:
+                    undo()
+                self._follow(DEFAULT)
+                self._fail(search, variant, INTERRUPTED.format(type(interruption).__name__))
+                raise interruption from interruption.__cause__
             problem, result = sentence(error), None
         if undo is None and result is not None:
             self._fail(search, variant, "noticed after the step: " + problem)

@@ -179,3 +179,25 @@ def test_trials_that_end_for_a_reason_told_elsewhere_leave_the_default(session_o
     training.steps.end("the function is called by several threads at once")
     assert training.steps.over and training.search.best.name == "default"
     assert events(session, "settled")[-1]["variant"] == "default" and not events(session, "no_trials")
+
+
+@pytest.mark.parametrize("method", ["next", "report"])
+def test_a_fault_of_the_launchers_own_does_no_step_twice(session_of, clock, method):
+    session = session_of()
+    training = Training(session, clock, {"default": 1.0, "one": 0.5})
+    while "one" not in training.did:
+        training.run(1)
+    before = training.weight
+
+    def broken(*_):
+        raise ZeroDivisionError
+
+    setattr(training.search, method, broken)
+    training.run(3)
+    assert training.weight == len(training.did) == before + 3 and training.steps.over
+    assert training.did[-2:] == ["default"] * 2
+    (entry,) = session.record.of("fallback")
+    assert (entry["what"], entry["reason"]) == (
+        "the observation of training",
+        "the launcher failed: ZeroDivisionError:",
+    )

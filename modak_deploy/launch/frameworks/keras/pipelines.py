@@ -13,6 +13,7 @@ import time
 import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
+from ...handlers import let_through
 from ...lever import Lever
 from ...session import Session
 from ...trials import sentence
@@ -94,6 +95,7 @@ class Pipelines:
         try:
             tell(*what)
         except Exception as error:  # whatever a version of Keras makes of it
+            let_through(error)
             self.on, self.over = False, True
             self._session.record.fallback("the pipelines of keras", sentence(error))
 

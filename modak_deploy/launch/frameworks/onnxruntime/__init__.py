@@ -1,6 +1,5 @@
 """ONNX Runtime: runs of sessions are counted, and session options tried on second sessions of the same model."""
 
-import contextlib
 import functools
 import threading
 import time
@@ -8,6 +7,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 from ... import hardware, parts, structures
+from ...handlers import let_through, suppressed
 from ...lever import Lever
 from ...search import Search
 from ...session import Session
@@ -23,6 +23,8 @@ LOOK = 100
 """Times what looking at a run takes, that the program's runs have to have taken before."""
 PLAIN = 5
 """Times a run's time, that one without optimisation may take."""
+ADDRESSES = 1 << 30
+"""Bytes of addresses for stacks and heaps of a session's threads, and for the program, where they are limited."""
 SESSIONS = 16
 """Sessions on which levers are tried; what makes more, as for each request, has none that runs for long."""
 
@@ -132,6 +134,7 @@ class Runs(TriedCalls):
         try:
             return self._search(owner, names, feed)
         except Exception as error:  # a fault of the launcher's own
+            let_through(error)
             self._fail(sentence(error))
             return None
 
@@ -158,7 +161,7 @@ class Runs(TriedCalls):
         source = None if self._seen else self._source
         if source is not None and self._progress.seconds > LOOK * (source.seconds + PLAIN * (end - start)):
             self._seen = True
-            with contextlib.suppress(Exception), self._session.counters.aside():  # what cannot be described is not
+            with suppressed(), self._session.counters.aside():  # what cannot be described is not
                 if self._no_room(hardware.resident_memory() or 0) is None:
                     self._progress.features = features(self._sessions, source, self._options(), *call[:2])
         self._session.counters.tick(end)
@@ -229,7 +232,7 @@ class Runs(TriedCalls):
 
     def _no_room(self, more: int = 0) -> Optional[str]:
         """Return why there is no memory for a second session, and ``more`` bytes for what it computes."""
-        size = 3 * self._size + more
+        size = 3 * self._size + more + (0 if hardware.within_limits() is None else ADDRESSES)
         free = hardware.free_memory()
         if free is not None and size > free:
             return "a second session takes about {} MiB and {} MiB are free".format(size >> 20, free >> 20)
@@ -310,7 +313,7 @@ def install(session: Session, module: Any, version: str) -> None:
         start = time.perf_counter()
         init(self, path_or_bytes, *args, **kwargs)
         given = {**dict(zip(("sess_options", "providers", "provider_options"), args)), **kwargs}
-        with contextlib.suppress(Exception):  # the program's session is made
+        with suppressed():  # the program's session is made
             sessions.note(self, described(path_or_bytes, given, time.perf_counter() - start))
 
     @functools.wraps(run)

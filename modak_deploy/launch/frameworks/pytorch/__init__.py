@@ -1,12 +1,12 @@
 """PyTorch: modules in evaluation mode and optimizers are counted, and levers tried on them."""
 
-import contextlib
 import functools
 import importlib
 import os
 import weakref
 from typing import Any, Callable, FrozenSet, Optional
 
+from ...handlers import suppressed
 from ...session import Session
 from ...versions import satisfies
 from . import compiler
@@ -117,7 +117,7 @@ class Adapter:
             if self._training is not None:
                 self._training.loss(tensor)
             elif not self._operations and self._session.active and self._session.tries_or_chosen:
-                with contextlib.suppress(Exception):  # what is not known is not offered
+                with suppressed():  # what is not known is not offered
                     self._operations = operations(tensor)
             return backward(tensor, *args, **kwargs)
 

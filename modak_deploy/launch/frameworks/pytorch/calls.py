@@ -4,6 +4,7 @@ import threading
 import time
 from typing import Any, Callable, List, Optional, cast
 
+from ...handlers import let_through
 from ...progress import Progress
 from ...session import Session
 from ...trials import sentence, shielded
@@ -87,6 +88,7 @@ class Calls:
                 try:
                     self.inference = Inference(self._session, self._torch, root, self.work[False])
                 except Exception as error:  # whatever a module of the program's, or a version of PyTorch, raises
+                    let_through(error)
                     self._fail(sentence(error))
             if self.inference is None or self.inference.over:
                 return self._counted(impl, args, kwargs)

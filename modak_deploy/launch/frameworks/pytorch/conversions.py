@@ -8,6 +8,7 @@ import importlib.metadata
 import time
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
 
+from ...handlers import let_through
 from ...session import Session
 from ...trials import sentence
 from .identity import Identity, program_digest
@@ -52,6 +53,7 @@ class Conversions:
         try:
             return function() if self._store is not None else None
         except Exception as error:  # whatever a module of the program's holds
+            let_through(error)
             self._store = None
             self._record.add("no_cache", of=self._label, reason=sentence(error))
             return None

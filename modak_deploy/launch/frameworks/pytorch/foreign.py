@@ -4,6 +4,7 @@ import time
 from typing import Any, Callable, Dict, Optional
 
 from ... import structures
+from ...handlers import let_through
 from ...search import Search
 from ...session import Session
 from ...trials import TriedCalls, sentence
@@ -86,6 +87,7 @@ class Foreign(TriedCalls):
         try:
             _, reason = self.compare(variant, result, self.ready(search, variant)(call))
         except Exception as error:  # whatever a lever makes of the program's module
+            let_through(error)
             reason = sentence(error)
             self.recover()
         finally:

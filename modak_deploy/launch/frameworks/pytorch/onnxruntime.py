@@ -8,6 +8,7 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ... import hardware, structures
+from ...handlers import let_through
 from .. import openvino_cpu
 from ..onnxruntime.sessions import OWN
 from .conversions import version
@@ -103,7 +104,8 @@ class InSession(Exported):
         try:
             with _silent():
                 self._torch.onnx.export(traced, tuple(tensors), file, dynamo=False, opset_version=OPSET, verbose=False)
-        except Exception:  # an operation that this exporter does not know, or a version that has no such one any more
+        except Exception as error:  # an operation that this exporter does not know or no longer has
+            let_through(error)
             return None
         return Model(file.getvalue(), results)
 

@@ -3,6 +3,7 @@
 from typing import Any, Callable, List, Tuple
 
 from ... import hardware, structures
+from ...handlers import let_through
 from .. import openvino_cpu
 from .conversions import version
 from .exported import Exported, Keep, results_of
@@ -50,7 +51,8 @@ class Converted(Exported):
             decoders = openvino_cpu.module("openvino.frontend.pytorch.ts_decoder")
             model = _converted(decoders.TorchScriptPythonDecoder(traced, example_input=tuple(tensors)))
             _give_forms(model, tensors, results)
-        except Exception:  # an operation that this front end does not know, or a result that it leaves out
+        except Exception as error:  # an operation that this front end does not know, or a result that it leaves out
+            let_through(error)
             return None
         return _checked(model)
 

@@ -4,8 +4,10 @@ A trace writes down what one call does. It is the graph of all calls of that for
 (``values``); else the module is exported, which refuses what it cannot follow.
 """
 
-import warnings
 from typing import AbstractSet, Any, List, Optional
+
+from ...handlers import let_through
+from ...quiet import unwarned
 
 
 def trace(torch: Any, flat: Any, tensors: List[Any], numbers: AbstractSet[float]) -> Optional[Any]:
@@ -18,11 +20,11 @@ def trace(torch: Any, flat: Any, tensors: List[Any], numbers: AbstractSet[float]
     if jit is None or not hasattr(jit, "trace"):
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unwarned():
             traced = jit.trace(flat, tuple(tensors), check_trace=False)
         return traced if _has_no_values(torch, traced.inlined_graph, numbers) else None
-    except Exception:  # whatever TorchScript makes of the program's classes: they are exported then
+    except Exception as error:  # whatever TorchScript makes of the program's classes: they are exported then
+        let_through(error)
         return None
 
 

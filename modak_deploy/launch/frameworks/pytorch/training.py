@@ -9,6 +9,7 @@ import weakref
 from typing import AbstractSet, Any, Callable, List, Optional, Tuple
 
 from ... import structures
+from ...handlers import let_through, raised, timed
 from ...lever import EXACT
 from ...search import Search
 from ...session import Session
@@ -139,9 +140,11 @@ class Training(Together):
         except Exception as error:  # whatever a lever makes of the program's module
             if getattr(self._torch._C, "_current_graph_task_id", lambda: -1)() != -1:
                 raise  # a backward pass calls it again, and checkpointing ends such a call by an exception
-            reason = sentence(error)
+            reason, interruption = sentence(error), raised(error)
         self._hold(False)
         undo()
+        if interruption is not None:
+            raise interruption
         result = impl(*args, **kwargs)  # what fails here as well is the program's own
         if self._ranks is None and not self._ended:
             self._fail(reason)
@@ -255,7 +258,7 @@ class Training(Together):
             wanted = self._base if search.best != DEFAULT else DEFAULT
         else:
             wanted = search.next().variant
-        if wanted != self._variant:
+        if wanted != self._variant and (search.settled or not timed()):
             self._switch(wanted)
             self._last = self._now()
 
@@ -317,6 +320,7 @@ class Training(Together):
             compiling = [lever for lever in new if lever.expensive]
             self._compiled = _compile(self._torch, compiling[0], self._module) if compiling else None
         except Exception as error:  # whatever a lever makes of the program's objects
+            let_through(error)
             self._fail(sentence(error))
         if self._search is not None:
             self._search.prepared(self._now() - start)

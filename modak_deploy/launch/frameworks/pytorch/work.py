@@ -10,6 +10,7 @@ import math
 from typing import AbstractSet, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from ... import structures
+from ...handlers import suppressed
 from ..operations import BACKWARD, shares
 from . import compiler, outputs
 from .values import Reading
@@ -69,7 +70,7 @@ class Work:
                 return impl(*args, **kwargs)
             with reading or contextlib.nullcontext(), mode:
                 result = impl(*args, **kwargs)
-            with contextlib.suppress(Exception):  # what cannot be described is not
+            with suppressed():  # what cannot be described is not
                 self._seen(mode, args, kwargs)
                 if reading is not None:
                     reading.used(structures.leaves(result, outputs.is_tensor(self._torch)))
