@@ -91,18 +91,21 @@ def free_memory() -> Optional[int]:
             if allowed and taken.isdigit():
                 kept = max(0, int(taken) - _field(folder + "/memory.stat", cache))
                 amounts.append(max(0, min(map(int, allowed)) - kept))
-    amounts += _within_limits()
+    own = within_limits()
+    if own is not None:
+        amounts.append(own)
     return min(amounts) if amounts else None
 
 
-def _within_limits() -> List[int]:
-    """Return the bytes that the process's own limits leave it: of its address space, and of its data."""
+def within_limits() -> Optional[int]:
+    """Return the bytes that limits of the process leave it, of its address space or its data; None without limits."""
     if resource is None:
-        return []
+        return None
     limits = ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:"))
     soft = [(resource.getrlimit(kind)[0], name) for kind, name in limits]
     status = _PROC + "/self/status"
-    return [max(0, most - 1024 * _field(status, name)) for most, name in soft if most != resource.RLIM_INFINITY]
+    left = [max(0, most - 1024 * _field(status, name)) for most, name in soft if most != resource.RLIM_INFINITY]
+    return min(left) if left else None
 
 
 def cpu_features() -> FrozenSet[str]:

@@ -9,24 +9,36 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from .. import names
+from .. import hardware, names
 from ..quiet import unwarned
 from ..versions import satisfies
 
 EARLIEST = "2025.1"
 """The first version whose front ends read what the levers give them."""
 TELEMETRY = "openvino_telemetry"
+ROOM = 2 << 30
+"""Bytes of addresses that OpenVINO may take with its libraries, threads and weights; the program wants some as well."""
 LARGEST = 2**31 - 1
 
 
-def too_old() -> Optional[str]:
+def refusal() -> Optional[str]:
     """Return why the installed OpenVINO cannot be used; None when it can."""
+    reason = _short()
+    if reason is not None:
+        return reason
     try:
         with names.library():
             version = importlib.metadata.version("openvino")
     except importlib.metadata.PackageNotFoundError:
         return "the version of OpenVINO is unknown"
     return None if satisfies(version, ">=" + EARLIEST) else "OpenVINO {} is older than {}".format(version, EARLIEST)
+
+
+def _short() -> Optional[str]:
+    left = hardware.within_limits()
+    if left is None or left >= ROOM:
+        return None
+    return "OpenVINO takes {} MiB of addresses, and {} MiB are left".format(ROOM >> 20, left >> 20)
 
 
 @contextlib.contextmanager
@@ -100,7 +112,10 @@ _unlogged = _Unlogged()
 
 
 def module(name: str = "openvino") -> Any:
-    """Return a module of OpenVINO, imported if it is not yet."""
+    """Return a module of OpenVINO, imported if it is not yet; MemoryError where there is no room for it."""
+    reason = None if name in sys.modules else _short()
+    if reason is not None:
+        raise MemoryError(reason)
     with unreported(), names.library():
         return importlib.import_module(name)
 

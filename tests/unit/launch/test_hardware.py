@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from modak_deploy.launch import hardware
+from modak_deploy.launch.frameworks import openvino_cpu
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the files are Linux's")
 MIB = 1 << 20
@@ -117,3 +118,16 @@ def test_real_files_can_be_read():
     assert 1 <= hardware.physical_cores() <= hardware.cores()
     data = hardware.data_memory()
     assert data is not None and data > MIB
+
+
+def test_limits_of_the_process_count(files, monkeypatch):
+    limits = {hardware.resource.RLIMIT_AS: 30 * MIB, hardware.resource.RLIMIT_DATA: hardware.resource.RLIM_INFINITY}
+    files(**{"proc/self/status": "VmPeak:\t9 kB\nVmSize:\t10240 kB\nVmData:\t5120 kB"})
+    assert hardware.within_limits() is None or hardware.free_memory() <= 64 * MIB
+    monkeypatch.setattr(hardware.resource, "getrlimit", lambda kind: (limits[kind], 0))
+    assert hardware.within_limits() == hardware.free_memory() == 20 * MIB
+    limits[hardware.resource.RLIMIT_DATA] = 6 * MIB
+    assert hardware.free_memory() == MIB
+    with pytest.raises(MemoryError, match="2048 MiB of addresses, and 1 MiB are left"):
+        openvino_cpu.module("openvino.none")
+    assert "1 MiB are left" in str(openvino_cpu.refusal())

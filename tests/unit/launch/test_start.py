@@ -267,3 +267,9 @@ def test_the_language_is_python_3_8(tmp_path):
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--target-version", "py38"]
     checked = subprocess.run([*command, "--select", "F", str(tmp_path)], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_what_runs_while_python_ends_takes_no_part(script, tmp_path):
+    text = "import modak_launch.session as s\nclass Late:\n    def __del__(self):\n        print(self.session.active)\n"
+    done = launch(script(text + "late = Late(); late.session = s.current(); late.__del__()"), tmp_path, {})
+    assert (done.stdout, done.stderr) == ("True\nFalse\n", "")

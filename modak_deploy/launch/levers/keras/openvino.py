@@ -37,7 +37,7 @@ class OpenVino(KerasLever):
             return "it checks values, which OpenVINO does not ({})".format(min(checking))
         if any(getattr(layer, "compute_dtype", "float32") != "float32" for layer in subject.layers):
             return "a layer does not compute in single precision"
-        return openvino_cpu.too_old()
+        return openvino_cpu.refusal()
 
     def seconds(self, subject: Subject) -> Optional[float]:
         graph = subject.graph

@@ -37,7 +37,7 @@ class ByOpenVino(OrtLever):
     def applies(self, module: Any, options: Any, providers: List[Any]) -> Optional[str]:
         if providers[:1] != [CPU]:
             return "the session does not run on the processor"
-        return openvino_cpu.too_old()
+        return openvino_cpu.refusal()
 
     def runner(self, model: Any, options: Any, form: Form) -> Callable[..., Any]:
         with openvino_cpu.silent():
@@ -52,6 +52,7 @@ class ByOpenVino(OrtLever):
         def run(names: Any, feed: Dict[str, Any], options: Any) -> List[Any]:
             for name, array in feed.items():
                 openvino_cpu.check_range(array)
+                openvino_cpu.check_finite(array)
                 if name in rows:
                     rows[name].check(array)
             arrays = list(request.infer(feed).values())  # copies: the next call writes into others

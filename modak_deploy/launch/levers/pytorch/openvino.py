@@ -47,7 +47,7 @@ class OpenVino(TorchLever):
             return "the module is not on the processor"
         if not subject.float32:
             return "the weights are not all in single precision"
-        return openvino_cpu.too_old()
+        return openvino_cpu.refusal()
 
     def compiled(self, torch: Any, module: Any) -> Callable[..., Any]:
         return openvino.Converted(torch, module, self.precision)
