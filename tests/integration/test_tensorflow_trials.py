@@ -276,3 +276,44 @@ def test_functions_that_the_program_has_run_eagerly_later_are_its_own(run):
     alone, tried = run(EAGER, mode="none"), run(EAGER, **WILLING)
     assert of(tried, "trying")
     assert tried.value == alone.value
+
+
+ELSEWHERE = """
+import json, tensorflow as tf
+from modak_launch.frameworks.tensorflow import kinds, xla
+table = tf.Variable(tf.eye(4))
+def trained(numbers):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.gather(table, tf.where(numbers < 0, numbers + 4, numbers)) ** 2)
+    table.assign_sub(tf.convert_to_tensor(tape.gradient(loss, table)))
+    return loss
+whole, real, square = tf.TensorSpec((2,), tf.int32), tf.TensorSpec((2,)), tf.TensorSpec((4, 4))
+cases = {
+    "item": (lambda i: table[i[0]], whole), "slice": (lambda i: tf.slice(table, i, [1, 4]), whole),
+    "scatter": (lambda i: tf.scatter_nd(i[:, None], tf.ones((2,)), [4]), whole),
+    "segment": (lambda i: tf.math.unsorted_segment_sum(tf.ones((2,)), i, 4), whole),
+    "list": (lambda i: tf.TensorArray(tf.float32, 4).unstack(table).read(i[0]), whole),
+    "power": (lambda i: tf.constant([2, 3]) ** i, whole), "shift": (lambda i: tf.bitwise.left_shift(1, i), whole),
+    "whole": (lambda x: tf.cast(x * 2.0, tf.uint8), real), "whole argument": (lambda x: tf.cast(x, tf.int32), real),
+    "inner": (lambda i: tf.while_loop(lambda n: n < 3, lambda n: n + tf.cast(table[i[0], 0], tf.int32), [0]), whole),
+    "cholesky": (lambda x: tf.linalg.cholesky(x), square), "largest": (lambda x: tf.reduce_max(x), real),
+    "range": (lambda i: table[i[0] : i[1]], whole), "first": (lambda x: x[0], real),
+    "real power": (lambda x: x**x, real), "rows": (lambda i: tf.gather(table, i), whole), "trained": (trained, whole),
+    "labels": (lambda i: tf.nn.sparse_softmax_cross_entropy_with_logits(
+        tf.cast(tf.cast(i, tf.float32), tf.int64), tf.ones((2, 3))), whole),
+    "size": (lambda x: tf.tile(x, [tf.shape(x)[0]]), real), "rounded": (lambda i: tf.cast(i / 1, tf.float32), whole),
+}
+told = {}
+for name, (function, given) in cases.items():
+    graph = kinds.Graph(tf.function(function, autograph=False).get_concrete_function(given))
+    told[name] = xla.refusal([graph]) or xla.unchecked(tf, [graph.concrete])
+print(json.dumps(told))
+"""
+DONE = ("range", "first", "real power", "rows", "trained", "labels", "size", "rounded")
+
+
+def test_what_xla_does_in_another_way_or_does_not_refuse_is_not_compiled(run):
+    told = run(ELSEWHERE, mode="none").value
+    assert {name for name, reason in told.items() if reason is None} == set(DONE), told
+    assert told["item"] == "positions follow from what it is given (StridedSlice)"
+    assert told["whole"] == "numbers become whole ones that they may not fit"

@@ -50,9 +50,16 @@ def limits(model: Any) -> Dict[str, Rows]:
 
 def _wraps(operation: Any, kind: str) -> bool:
     """Tell whether the result of an operation may be too large for its type."""
-    element = str(operation.output(0).get_element_type().get_type_name())
-    bits = element[1:] + element[:1]
+    bits = _bits(operation.output(0))
+    if kind == "Convert" and "f" in _bits(operation.input(0)):
+        return bits in ("64i", "64u", "32u")  # computed in 32 bits
     return any(bits in types.split() and kind in kinds for types, kinds in ARITHMETIC.items())
+
+
+def _bits(end: Any) -> str:
+    """Return the type of an input or output: its bits, and whether it is signed, unsigned or floating point."""
+    element = str(end.get_element_type().get_type_name())
+    return element[1:] + element[:1]
 
 
 def _result(kind: str, given: List[FrozenSet[str]]) -> FrozenSet[str]:

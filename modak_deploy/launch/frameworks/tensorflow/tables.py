@@ -3,7 +3,8 @@
 TensorFlow on processors refuses a number that a table has not; OpenVINO 2026.4 gives zeros for it, XLA some row.
 """
 
-from typing import Any, Dict, List, Set
+import importlib
+from typing import Any, Dict, FrozenSet, List, Optional, Set
 
 from ... import structures
 from ..rows import Rows
@@ -14,12 +15,25 @@ CLASSES = ("SparseSoftmaxCrossEntropyWithLogits",)
 """Operations that take the numbers of classes."""
 UNCERTAIN = ("ResourceGatherNd", "GatherNd")
 """Operations that take parts of a table by numbers of several dimensions."""
+POSITIONS = {
+    "Bincount": 0, "CropAndResize": 2, "DenseBincount": 0, "DynamicStitch": 0, "InvertPermutation": 0, "LeftShift": 1,
+    "Pow": 1, "ReverseSequence": 1, "RightShift": 1, "Slice": 1, "StridedSlice": 1, "Tile": 1,
+}  # fmt: skip
+"""Operations that TensorFlow refuses, or does in another way, for some positions in a tensor or other whole numbers,
+and the input that has these."""
+ITEMS = {"TensorListGetItem": 1, "TensorListSetItem": 1}
+"""The same for lists, where the numbers are not those of a loop."""
+CHANGED = {"ResourceScatter": 1, "ScatterNd": 0, "Segment": 1, "TensorScatter": 1, "UnsortedSegment": 1}
+"""Beginnings of the names of operations that change or add up rows, and the input that has their numbers."""
 PASSED = ("Identity", "Reshape", "ExpandDims", "Squeeze", "Cast", "StopGradient", "EnsureShape", "Transpose")
 """Operations that leave numbers as they are."""
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
 """Operations whose result says nothing of the numbers that they are given."""
 PRODUCTS = ("Mul", "Square", "Pow", "Prod", "Cumprod", "LeftShift", "MatMul", "BatchMatMulV2")
 """Operations whose results are much larger than what they are given."""
+SUMS = (*PRODUCTS, "Add", "AddV2", "AddN", "Sub", "Neg", "Sum", "Cumsum")
+ARITHMETIC = {PRODUCTS: ("int64", "uint64", "uint32"), SUMS: ("int8", "uint8", "int16", "uint16")}
+"""Operations on whole numbers of some types, of whose results OpenVINO makes others where they do not fit."""
 CHOICES = ("Select", "SelectV2")
 EXACT_IN_FLOAT = 2**24
 
@@ -38,16 +52,21 @@ def numbered(tensorflow: Any, concrete: Any, given: List[Any]) -> Dict[str, Rows
             paths.limit(operation.inputs[1], Rows(0, _rows(tensorflow, operation)))
         if operation.type in CLASSES and paths.depends(operation.inputs[1]):
             paths.limit(operation.inputs[1], Rows(0, _classes(operation)))
+    _check_positions(concrete, paths)
     return paths.rows
 
 
 def check_products(concrete: Any, given: List[Any]) -> None:
-    """Raise Unsupported where arguments are multiplied as whole numbers of 64 bits, which need not fit into 32."""
+    """Raise Unsupported where whole numbers are computed of arguments that need not fit their type, or into 32 bits."""
     paths = _Paths({tensor.name for tensor in given})
     for operation in concrete.graph.get_operations():
-        wide = operation.type in PRODUCTS and operation.outputs[0].dtype.name in ("int64", "uint64", "uint32")
-        if wide and any(paths.depends(tensor) for tensor in operation.inputs):
-            raise structures.Unsupported("it multiplies whole numbers, and OpenVINO does so in 32 bits")
+        kinds = [
+            kind
+            for kind, types in ARITHMETIC.items()
+            if operation.type in kind and operation.outputs[0].dtype.name in types
+        ]
+        if kinds and any(paths.depends(tensor) for tensor in operation.inputs):
+            raise structures.Unsupported("it computes whole numbers that may not fit their type, or 32 bits")
 
 
 def given_to(concrete: Any) -> List[Any]:
@@ -56,25 +75,88 @@ def given_to(concrete: Any) -> List[Any]:
     return [tensor for tensor in concrete.inputs if tensor.name not in captured]
 
 
+def _check_positions(concrete: Any, paths: "_Paths") -> None:
+    """Raise Unsupported where a tensor may not have a position, or numbers not fit the type of whole ones.
+
+    TensorFlow refuses a position that a tensor has not; others take some other one, or leave it out. Of a number that
+    does not fit, others make the nearest one that does, or zero.
+    """
+    for function in concrete.graph.as_graph_def().library.function:
+        constant = {node.name for node in function.node_def if node.op == "Const"}
+        for node in function.node_def:
+            position = _position(node.op, node.attr) if node.op not in ITEMS else None
+            if position is not None and node.input[position].partition(":")[0] not in constant:
+                raise structures.Unsupported(
+                    "positions are given in a function within the function ({})".format(node.op)
+                )
+    for operation in concrete.graph.get_operations():
+        position = _position(operation.type, _Attributes(operation))
+        if position is not None and not paths.limited(operation.inputs[position]):
+            raise structures.Unsupported("positions follow from what it is given ({})".format(operation.type))
+        if operation.type == "Cast" and not paths.fits(operation):
+            raise structures.Unsupported("numbers become whole ones that they may not fit")
+
+
+def _position(kind: str, attributes: Any) -> Optional[int]:
+    """Return which input of an operation tells positions in another one; None where none does."""
+    if kind == "StridedSlice" and not attributes["shrink_axis_mask"].i:
+        return None  # beyond the end there is nothing, for all
+    if kind == "Pow" and not importlib.import_module("tensorflow").dtypes.as_dtype(attributes["T"].type).is_integer:
+        return None
+    begins = [number for name, number in CHANGED.items() if kind.startswith(name)]
+    return POSITIONS.get(kind, ITEMS.get(kind, begins[0] if begins else None))
+
+
+class _Attributes:
+    """An operation's attributes; TensorFlow writes all down where one is asked for."""
+
+    def __init__(self, operation: Any) -> None:
+        self._operation = operation
+
+    def __getitem__(self, name: str) -> Any:
+        return self._operation.node_def.attr[name]
+
+
 class _Paths:
     """The ways from the arguments of a graph to numbers of rows."""
 
     def __init__(self, arguments: Set[str]) -> None:
         self._arguments = arguments
-        self._depending: Dict[str, bool] = {}
+        self._sources: Dict[str, FrozenSet[str]] = {}
         self.rows: Dict[str, Rows] = {}
 
     def depends(self, tensor: Any) -> bool:
         """Tell whether a tensor's numbers follow from those of an argument."""
-        if tensor.name in self._arguments:
+        return not self._arguments.isdisjoint(self.sources(tensor))
+
+    def limited(self, tensor: Any) -> bool:
+        """Tell whether a tensor's numbers follow from arguments with limits alone, or from none."""
+        return self.sources(tensor) <= self.rows.keys()
+
+    def fits(self, cast: Any) -> bool:
+        """Tell whether what becomes a whole number is one already, has limits, or follows from nothing given."""
+        source = cast.inputs[0]
+        if not (source.dtype.is_floating and cast.outputs[0].dtype.is_integer):
             return True
-        if tensor.op.type in SHAPES:
-            return False
-        name = tensor.op.name
-        if name not in self._depending:
-            self._depending[name] = False  # of a loop of operations, which a traced function has none of
-            self._depending[name] = any(self.depends(other) for other in tensor.op.inputs)
-        return self._depending[name]
+        while source.op.type in PASSED and source.dtype.is_floating:
+            source = source.op.inputs[0]
+        return not source.dtype.is_floating or self.limited(source)
+
+    def sources(self, tensor: Any) -> FrozenSet[str]:
+        """Return the names of the arguments and variables that a tensor's numbers follow from."""
+        if tensor.name not in self._sources:
+            named: Set[str] = set()
+            seen: Set[str] = set()
+            pending = [tensor]
+            while pending:
+                current = pending.pop()
+                if current.name in self._arguments or current.op.type == "Placeholder":
+                    named.add(current.name)
+                elif current.op.type not in SHAPES and current.op.name not in seen:
+                    seen.add(current.op.name)
+                    pending += current.op.inputs
+            self._sources[tensor.name] = frozenset(named)
+        return self._sources[tensor.name]
 
     def limit(self, tensor: Any, rows: Rows) -> None:
         """Note the limits of the arguments whose numbers a tensor has."""

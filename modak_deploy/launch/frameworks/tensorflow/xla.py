@@ -9,9 +9,14 @@ from .kinds import Graph
 from .tables import given_to, numbered
 
 CHECKING = frozenset(
-    ("Assert", "CheckNumerics", "CheckNumericsV2", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve")
-)
+    (
+        "Assert", "BandedTriangularSolve", "CheckNumerics", "CheckNumericsV2", "Cholesky", "MatrixInverse",
+        "MatrixSolve", "MatrixTriangularSolve", "SelfAdjointEigV2", "Svd", "TridiagonalSolve",
+    )
+)  # fmt: skip
 """Operations that end the program for some values on processors: XLA leaves them out, or gives values all the same."""
+EXTREMES = frozenset(("Max", "Min"))
+"""Operations whose result is not a number where one of those given is not."""
 
 
 def refusal(graphs: List[Graph]) -> Optional[str]:
@@ -19,6 +24,8 @@ def refusal(graphs: List[Graph]) -> Optional[str]:
     checking = {name for graph in graphs for name in graph.operations & CHECKING}
     if checking:
         return "it checks values, which XLA does not ({})".format(min(checking))
+    if any(graph.operations & EXTREMES for graph in graphs):
+        return "it takes the largest or smallest of numbers, and XLA passes over what is not a number"
     if any(graph.divides for graph in graphs):
         return "it divides whole numbers, and XLA does not refuse zero"
     return None
