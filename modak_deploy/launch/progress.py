@@ -38,6 +38,8 @@ class Progress:
         self.features: Dict[str, Any] = {}
         self.pace: Optional[Callable[[], Optional[float]]] = None
         """Gives the seconds of a unit as units are done from now on, where trials know: the recent ones were tried."""
+        self.pauses: List[Any] = []
+        """What tells how many units were not looked at since one was."""
         self.asynchronous = False
         """Whether a unit is begun and not waited for, as on a GPU: what it takes is in the pause after it as well."""
         self._process_start = process_start
@@ -93,7 +95,8 @@ class Progress:
 
     def state(self) -> Dict[str, Any]:
         """Return what is known about the counter now."""
-        values: Dict[str, Any] = {"unit": self.unit, "units": self.count, "seconds": self.seconds}
+        units = self.count + sum(pause.passed for pause in self.pauses)
+        values: Dict[str, Any] = {"unit": self.unit, "units": units, "seconds": self.seconds}
         if self._first is not None:
             steady = self.steady()
             if self.asynchronous:

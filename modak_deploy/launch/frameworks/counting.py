@@ -1,16 +1,41 @@
 """Count outermost calls of functions and methods that are the program's units of work."""
 
-import contextlib
 import threading
 import time
 from typing import Any, Callable, Dict, Optional, Set
 
 from ..frames import unseen
-from ..progress import Progress
+from ..handlers import let_through, suppressed
+from ..progress import HEAD, Progress
 from ..session import Session
 
 DESCRIBED = 2
 """The call that is looked at: what the first one does is often done once."""
+SHORT = 5e-4
+"""Seconds of calls of which one is looked at: looking takes 0.01 ms, and some calls take no longer."""
+MOST = 31
+"""Calls at most that are not looked at, one after the other."""
+
+
+class Pause:
+    """How many of a function's calls are not looked at until the next one that is."""
+
+    __slots__ = ("left", "looked", "noted", "of")
+
+    def __init__(self) -> None:
+        self.left = self.of = self.looked = 0
+        self.noted = False
+        """Whether its counter knows it."""
+
+    @property
+    def passed(self) -> int:
+        """Return the calls that were not looked at since one was."""
+        return self.of - self.left
+
+    def begin(self, seconds: float) -> None:
+        """Begin anew after a call that was looked at; each takes so long."""
+        self.looked += 1
+        self.of = self.left = min(MOST, int(SHORT / max(seconds, 1e-9))) if self.looked > HEAD else 0
 
 
 class CallCounter:
@@ -52,11 +77,13 @@ class CallCounter:
         kwargs: Any,
         describe: Optional[Callable[[], Dict[str, Any]]] = None,
         owner: Any = None,
+        pause: Optional[Pause] = None,
     ) -> Any:
         """Do a call, and count it where it ends well and is the outermost one.
 
         ``describe`` returns what the call consists of; it is asked once for each name, after the second call. Where
-        functions of one name are counted together, it says nothing of them: ``owner`` tells them apart.
+        functions of one name are counted together, it says nothing of them: ``owner`` tells them apart. ``pause`` tells
+        how many calls before it were not looked at, where short ones are not.
         """
         inside = self._inside
         if not self._session.active or getattr(inside, "name", None) is not None:
@@ -69,7 +96,7 @@ class CallCounter:
                 self._wait(result)
         finally:
             inside.name = None
-        self._count(name, start)
+        self._count(name, start, pause)
         if describe is not None:
             if self._owners.setdefault(name, id(owner)) != id(owner):
                 self._forget(name)
@@ -87,10 +114,10 @@ class CallCounter:
         if counter is None or counter.count < DESCRIBED:
             return
         self._described.add(name)
-        with contextlib.suppress(Exception):  # what cannot be described is not
+        with suppressed():  # what cannot be described is not
             counter.features = describe()
 
-    def _count(self, name: str, start: float) -> None:
+    def _count(self, name: str, start: float, pause: Optional[Pause] = None) -> None:
         try:
             end = time.perf_counter()
             counter = self._counters.get(name)
@@ -98,9 +125,16 @@ class CallCounter:
                 counter = self._counters[name] = self._session.counters.counter(self._prefix + ": " + name, "call")
             if self._wait is not None:
                 start, self._ends[name] = self._ends.get(name, start), end
-            counter.add(end, end - start)
+            units = 1 if pause is None else 1 + pause.passed
+            counter.add(end, end - start, units)
+            if pause is not None:
+                pause.begin((end - start) / units)
+                if pause.of and not pause.noted:
+                    pause.noted = True
+                    counter.pauses.append(pause)
             self._session.counters.tick(end)
         except Exception as error:  # the program's own call is done, and its result matters more
+            let_through(error)
             self._session.active = False
             self._session.record.fallback("the counting of " + self._prefix, error)
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Set
 from ... import frames
 from ...frames import unseen
 from ...session import Session
-from ..counting import CallCounter
+from ..counting import CallCounter, Pause
 from ..pacing import Pace
 from .work import features
 
@@ -42,15 +42,19 @@ def install(session: Session, jax: Any, version: str) -> None:
         def __init__(self, function: Any) -> None:
             self.__dict__.update(getattr(function, "__dict__", {}))
             self.__dict__["_modak_function"] = function
+            self.__dict__["_modak_pause"] = Pause()
 
         @unseen
         def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-            function = self.__dict__["_modak_function"]
+            function, pause = self.__dict__["_modak_function"], self.__dict__["_modak_pause"]
             if not clean():
+                return function(*args, **kwargs)
+            if pause.left:
+                pause.left -= 1
                 return function(*args, **kwargs)
             name = str(getattr(function, "__name__", "function"))
             describe = functools.partial(described, function, args, kwargs)
-            return counter.call(name, function, args, kwargs, describe, function)
+            return counter.call(name, function, args, kwargs, describe, function, pause)
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             return self if instance is None else types.MethodType(self, instance)
