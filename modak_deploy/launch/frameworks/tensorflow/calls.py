@@ -4,6 +4,7 @@ A function that changes variables does each step once, with some variant, and it
 that changes nothing are compared.
 """
 
+import collections.abc
 import contextlib
 import functools
 import importlib
@@ -285,7 +286,17 @@ def _once(graph: Graph) -> Optional[str]:
 def _signature(tensorflow: Any, args: Any, kwargs: Any) -> Tuple[Any, ...]:
     """Return what TensorFlow chooses the graph by: the form of tensors, and the value of all else."""
     leaves = [_form(leaf) for leaf in tensorflow.nest.flatten((args, kwargs))]
-    return (len(args), tuple(sorted(kwargs)), tuple(leaves))
+    return (_structure((args, dict(sorted(kwargs.items())))), tuple(leaves))
+
+
+def _structure(value: Any) -> Any:
+    """Return the containers that a value consists of: two kinds of them with the same leaves may be two graphs."""
+    kind = type(value)
+    if isinstance(value, collections.abc.Mapping):
+        return (kind, tuple((key, _structure(item)) for key, item in value.items()))
+    if isinstance(value, (tuple, list)):
+        return (kind, tuple(map(_structure, value)))
+    return kind if hasattr(kind, "__attrs_attrs__") or hasattr(kind, "__tf_flatten__") else None
 
 
 def _form(leaf: Any) -> Any:

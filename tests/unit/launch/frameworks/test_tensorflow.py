@@ -2,12 +2,16 @@
 
 import copy
 import pickle
+from collections import namedtuple
 from types import SimpleNamespace
 
 import pytest
 
 from modak_deploy.launch.frameworks import tensorflow as adapter
 from modak_deploy.launch.frameworks.tensorflow import calls
+
+Pair = namedtuple("Pair", "a b")
+Other = namedtuple("Other", "a b")
 
 
 class Function:
@@ -56,6 +60,9 @@ def test_a_copied_function_has_trials_of_its_own(session_of, tensorflow, monkeyp
         (((1.0, True), {}), ((1.0, 1), {})),
         ((("x",), {"a": 1}), (("x",), {"b": 1})),
         ((("x",), {"a": 1}), (("x", 1), {})),
+        ((({"a": 1},), {}), (({"b": 1},), {})),
+        ((([1],), {}), (((1,),), {})),
+        (((Pair(1, 2),), {}), ((Other(1, 2),), {})),
     ],
 )
 def test_what_is_no_tensor_counts_by_its_value_and_name(tensorflow, one, other):
