@@ -1,10 +1,13 @@
 """The optimizer's step as one kernel."""
 
-from typing import Any, Dict, Mapping, Optional
+import itertools
+import operator
+from typing import Any, Dict, List, Mapping, Optional
 
 from ...frameworks.pytorch.kinds import OptimizerOption, Subject
 
 OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad")
+_GRADIENT, _DTYPE = map(operator.attrgetter, ("grad", "dtype"))
 
 
 class FusedOptimizer(OptimizerOption):
@@ -35,9 +38,18 @@ class FusedOptimizer(OptimizerOption):
     def fits(self, torch: Any, optimizer: Any, group: Mapping[str, Any]) -> bool:
         # Sparse gradients are refused, memory is taken as it lies, whatever its strides, and momentum is there for all
         # weights or for none (torch/optim/sgd.py and aten/src/ATen/native/cpu/FusedSGDKernel.cpp, 2.13).
-        weights = [weight for weight in group["params"] if weight.grad is not None]
-        momentum = {optimizer.state.get(weight, {}).get("momentum_buffer") is None for weight in weights}
-        return len(momentum) <= 1 and all(_is_alike(weight, weight.grad) for weight in weights)
+        weights = group["params"]
+        gradients = list(map(_GRADIENT, weights))
+        if any(map(operator.is_, gradients, itertools.repeat(None))):
+            weights = [weight for weight in weights if weight.grad is not None]
+            gradients = list(map(_GRADIENT, weights))
+        if not all(dtype.is_floating_point for dtype in set(map(_DTYPE, weights))):  # complex ones may have come later
+            return False
+        if group.get("momentum") and not _is_momentum_alike(optimizer, weights):
+            return False
+        contiguous = torch.Tensor.is_contiguous  # which sparse gradients are not
+        both = itertools.chain(gradients, weights)
+        return all(map(contiguous, both)) or all(map(_lie_alike, weights, gradients))
 
     # Fused steps count on the device, others on the processor. Between two fused steps the counts stay on the device,
     # as copies would wait for it; what is saved has them on the processor.
@@ -64,15 +76,26 @@ class FusedOptimizer(OptimizerOption):
                     entries[index] = {**entries[index], "step": step.cpu()}
 
 
-def _is_alike(weight: Any, gradient: Any) -> bool:
-    """Tell whether a weight is one for a fused step, and its gradient lies in memory as it does."""
-    if gradient.layout != weight.layout or not weight.is_floating_point():  # complex ones may have come later
+def _is_momentum_alike(optimizer: Any, weights: List[Any]) -> bool:
+    """Tell whether momentum is there for all weights or for none."""
+    state = optimizer.state
+    complete = len(state) == sum(len(group["params"]) for group in optimizer.param_groups)
+    if complete and len({entry.get("momentum_buffer") is None for entry in state.values()}) == 1:  # soon looked up
+        return True
+    return len({state.get(weight, {}).get("momentum_buffer") is None for weight in weights}) <= 1
+
+
+def _lie_alike(weight: Any, gradient: Any) -> bool:
+    """Tell whether a gradient lies in memory as its weight does."""
+    if gradient.layout != weight.layout:
         return False
     return bool(gradient.stride() == weight.stride() or (gradient.is_contiguous() and weight.is_contiguous()))
 
 
 def _count(torch: Any, optimizer: Any, group: Mapping[str, Any], device: Optional[str]) -> None:
     """Have steps counted on a device, that of the weight itself by default."""
+    if not torch.cuda.is_initialized():  # all is on the processor
+        return
     for weight in group["params"]:
         state = optimizer.state.get(weight, {})
         step, wanted = state.get("step"), torch.device(device) if device else weight.device
