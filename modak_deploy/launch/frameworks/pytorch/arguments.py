@@ -1,16 +1,35 @@
 """What a module is called with: which calls have trials in common, and which part of a call can be tried alone."""
 
-from typing import Any, List, Optional
+import math
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ... import parts, structures
 from . import outputs
 
 
+class Described(NamedTuple):
+    """What calls with the same trials have in common of a tensor."""
+
+    shape: Any
+    """Its sizes; their number where sizes do not matter."""
+    dtype: Any
+    device: str
+    requires_grad: bool
+    kind: type
+    order: Optional[Tuple[int, ...]]
+    """Its dimensions in memory: those of the result may follow them."""
+    number: int
+    """Which of the call's tensors it is: a module may ask whether two are one."""
+
+
 def signature_of(torch: Any, args: Any, kwargs: Any) -> Any:
     """Return what calls with the same trials have in common; Unsupported where an argument cannot be looked into."""
+    numbers: Dict[int, int] = {}
 
-    def describe(tensor: Any) -> Any:
-        return (tuple(tensor.shape), tensor.dtype, tensor.device.type, tensor.requires_grad)
+    def describe(tensor: Any) -> Described:
+        number = numbers.setdefault(id(tensor), len(numbers))
+        order, device = outputs.order_of(torch, tensor), tensor.device.type
+        return Described(tuple(tensor.shape), tensor.dtype, device, tensor.requires_grad, type(tensor), order, number)
 
     return (structures.shape((args, kwargs), describe, outputs.is_tensor(torch)), torch.is_inference_mode_enabled())
 
@@ -22,11 +41,16 @@ def alike(signature: Any, other: Any) -> bool:
 
 def without_sizes(given: Any) -> Any:
     """Return what is left of a signature when tensors' numbers of dimensions stand for their sizes."""
-    if isinstance(given, tuple):
-        if len(given) == 4 and isinstance(given[0], tuple) and hasattr(given[1], "is_floating_point"):
-            return (len(given[0]), *given[1:])
-        return tuple(without_sizes(item) for item in given)
-    return given
+    if isinstance(given, Described):
+        return Described(len(given.shape), *given[1:])
+    return tuple(map(without_sizes, given)) if isinstance(given, tuple) else given
+
+
+def size_of(given: Any) -> int:
+    """Return how many numbers a call with a signature is given."""
+    if isinstance(given, Described):
+        return math.prod(given.shape)
+    return sum(map(size_of, given)) if isinstance(given, tuple) else 0
 
 
 def part_of(torch: Any, args: Any, kwargs: Any, cuda: bool) -> Optional[parts.Part]:

@@ -3,23 +3,17 @@
 import time
 from typing import Any, Callable, Dict, Optional
 
-from ... import structures
 from ...handlers import let_through
 from ...search import Search
 from ...session import Session
 from ...trials import TriedCalls, sentence
 from ...variants import DEFAULT, Variant
 from ..settings import Settings
-from . import arguments, outputs
+from . import arguments
 
 BEYOND = 2
 """Times the largest call that was compared, from which another one is compared: positions in a sequence grow with it,
 and what is computed of them is wrong from some length on."""
-
-
-def size_of(torch: Any, call: Any) -> int:
-    """Return how many numbers a call is given."""
-    return sum(int(tensor.numel()) for tensor in structures.leaves(call, outputs.is_tensor(torch)))
 
 
 class Sizes:
@@ -56,15 +50,17 @@ class Foreign(TriedCalls):
 
     def _run_foreign(self, impl: Callable[..., Any], args: Any, kwargs: Any, signature: Any) -> Any:
         """Do a call with arguments of another shape as the first search's winner does, if that compiles nothing."""
-        search = next(iter(self._searches.values()), None)
+        tried, search = next(iter(self._searches.items()), (None, None))
         if search is None or not search.settled or search.best == DEFAULT or search.best.expensive or self._sizes.over:
             return impl(*args, **kwargs)
-        if not arguments.alike(signature, next(iter(self._searches))) or not self._current_weights():
+        if not arguments.alike(signature, tried) or not self._current_weights():
             return impl(*args, **kwargs)
-        variant, size = search.best, size_of(self._torch, (args, kwargs))
+        variant, size = search.best, arguments.size_of(signature)
         compared = not variant.same_results and self._sizes.due(size)
-        if compared and not search.ledger.affordable(search.usual or 0.0):
-            return impl(*args, **kwargs)
+        if compared:
+            times = max(1.0, size / max(1, arguments.size_of(tried)))
+            if not search.ledger.affordable(times * (search.usual or 0.0)):
+                return impl(*args, **kwargs)
         self._sizes.done(size, compared)
         if compared:
             return self._compare_foreign(search, variant, impl, (args, kwargs))

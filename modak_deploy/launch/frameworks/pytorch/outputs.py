@@ -34,6 +34,8 @@ def own_format(torch: Any, root: Any) -> str:
     return "tf32" if any(isinstance(module, tuple(wanted)) for module in root.modules()) else ""
 
 
+MASK = 1e4
+"""From this size on, numbers that are the same in two results are not compared: they would outweigh all others."""
 DENSE = ()
 """The order of dimensions in memory of what is contiguous."""
 
@@ -62,11 +64,15 @@ def form(torch: Any, result: Any) -> Form:
     """Return the form of a result; structures.Unsupported where it cannot be looked into."""
     is_leaf = is_tensor(torch)
     tensors = structures.leaves(result, is_leaf)
-    kind = structures.shape(result, lambda tensor: ("tensor", tensor.dim(), str(tensor.device)), is_leaf)
-    return Form(kind, [Leaf(tensor.dtype, _order(torch, tensor)) for tensor in tensors])
+
+    def describe(tensor: Any) -> Any:
+        return (type(tensor), tensor.requires_grad, tensor.dim(), str(tensor.device))
+
+    kind = structures.shape(result, describe, is_leaf)
+    return Form(kind, [Leaf(tensor.dtype, order_of(torch, tensor)) for tensor in tensors])
 
 
-def _order(torch: Any, tensor: Any) -> Optional[Tuple[int, ...]]:
+def order_of(torch: Any, tensor: Any) -> Optional[Tuple[int, ...]]:
     """Return the order of a tensor's dimensions in memory: which of them ``view`` can make one depends on it."""
     if tensor.layout != torch.strided or tensor.is_nested:
         return None
@@ -145,6 +151,27 @@ def borrowed(torch: Any, result: Any, given: List[Any], held: List[Any]) -> bool
     return any(id(tensor) not in arguments and _address(tensor) in memory for tensor in leaves)
 
 
+def overlapping(torch: Any, result: Any) -> bool:
+    """Tell whether two tensors of a result have numbers in common: what a program writes to one is in the other."""
+    together: Dict[Optional[int], List[Any]] = {}
+    for tensor in {id(tensor): tensor for tensor in structures.leaves(result, is_tensor(torch))}.values():
+        together.setdefault(_address(tensor), []).append(tensor)
+    return any(len(tensors) > 1 and address and _overlap(torch, tensors) for address, tensors in together.items())
+
+
+def _overlap(torch: Any, tensors: List[Any]) -> bool:
+    first = tensors[0]
+    taken = torch.zeros(first.untyped_storage().nbytes() // first.element_size(), dtype=torch.bool)
+    for tensor in tensors:
+        if tensor.element_size() != first.element_size() or 0 in tensor.stride():
+            return True
+        part = taken.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        if bool(part.any()):
+            return True
+        part.fill_(True)
+    return False
+
+
 def _address(tensor: Any) -> Optional[int]:
     """Return where the memory of a tensor begins; None where it has none of its own."""
     try:
@@ -183,10 +210,14 @@ def _relative(torch: Any, left: Any, other: Any) -> float:
             left, other = (torch.view_as_real(tensor.detach().resolve_conj()) for tensor in (left, other))
         if not left.is_floating_point() and not left.is_complex():
             return float((left != other).double().mean())
-        # A mask of minus infinity is at the same elements in both, or the results differ.
-        both = torch.isinf(left) & (left == other)
+        # A mask of minus infinity, or of large numbers, is at the same elements in both, or the results differ.
+        both = (left == other) & (left.abs() >= MASK)
         zero = torch.zeros((), dtype=torch.float32, device=left.device)
         a, b = (torch.where(both, zero, tensor.detach().float()) for tensor in (left, other))
+        largest = float(torch.maximum(a.abs().max(), b.abs().max()))  # squares of others may be none, or infinite
+        if not largest or not math.isfinite(largest):
+            return largest and math.nan
+        a, b = a / largest, b / largest
         norm = float(torch.linalg.vector_norm(a))
         distance = float(torch.linalg.vector_norm(a - b))
     if not math.isfinite(norm) or not math.isfinite(distance):

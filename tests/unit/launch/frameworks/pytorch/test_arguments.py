@@ -53,3 +53,22 @@ def test_only_what_has_the_batchs_rows_is_cut(torch):
     (first, other), named = arguments.cut(torch, ((rows, whole), {"scale": 2}), Part(ROWS, BATCH))
     assert torch.equal(first, rows[:ROWS]) and first.data_ptr() != rows.data_ptr()
     assert other is whole and named == {"scale": 2}
+
+
+def test_calls_differ_where_tensors_lie_otherwise_are_others_or_the_same(torch):
+    class Image(torch.Tensor):
+        pass
+
+    def of(*args):
+        return arguments.signature_of(torch, args, {})
+
+    rows, other = torch.zeros(4, 8), torch.zeros(8, 4).t()
+    assert of(rows, torch.ones(4, 8)) != of(rows, rows)
+    assert of(rows) != of(other) and of(rows) != of(rows.as_subclass(Image))
+    assert of(other) == of(torch.ones(8, 4).t())
+    assert not arguments.alike(of(rows), of(torch.zeros(8, 2).t()))
+
+
+def test_size_of_a_call_is_that_of_all_its_tensors(torch):
+    call = ((torch.zeros(4, 8), [torch.zeros(()), 5]), {"mask": torch.zeros(2, 3), "name": "all"})
+    assert arguments.size_of(arguments.signature_of(torch, *call)) == 32 + 1 + 6

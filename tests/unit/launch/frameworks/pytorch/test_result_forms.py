@@ -6,7 +6,7 @@ import pytest
 
 from modak_deploy.launch.frameworks.pytorch import outputs
 from modak_deploy.launch.frameworks.pytorch.exported import Exported
-from module_parts import BF16, Clock, best
+from module_parts import BF16, Clock, best, calls_of
 
 pytestmark = pytest.mark.usefixtures("clock")
 
@@ -182,6 +182,49 @@ def test_a_part_of_a_tensor_is_not_copied_to_lie_as_another(torch):
     assert outputs.restore(torch, result, wanted) is result
 
 
+def test_results_lie_in_memory_as_the_arguments_have_it(torch, net, follow):
+    model = net(lambda values, scores: values * scores.mean())
+    session, _ = follow(model)
+    plain, turned = ((torch.rand(4, 4),), {}), ((torch.rand(4, 4).t(),), {})
+    called(torch, model, plain, times=40)
+    assert best(session) == BF16
+    for call in [turned, plain, turned, plain] * 10:
+        assert called(torch, model, call).is_contiguous() == (call is plain)
+
+
+def test_other_tensors_are_another_structure(torch):
+    class Image(torch.Tensor):
+        pass
+
+    plain = torch.ones(4)
+    for other in (plain.as_subclass(Image), torch.ones(4, requires_grad=True)):
+        assert outputs.difference(torch, other, plain) == (None, "the result has another structure")
+        assert outputs.difference(torch, other, other) == (0.0, None)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
+def test_differences_are_relative_whatever_the_size(torch, scale):
+    left = torch.ones(4) * scale
+    assert outputs.difference(torch, left, left * 1.5)[0] == pytest.approx(0.5)
+    assert outputs.difference(torch, left, left * 0)[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("mask", [-1e9, -1e4, float("-inf"), -3e38])
+def test_a_mask_does_not_outweigh_the_rest(torch, mask):
+    left, other = torch.tensor([1.0, mask, 2.0]), torch.tensor([2.0, mask, 1.0])
+    assert outputs.difference(torch, left, left) == (0.0, None)
+    assert outputs.difference(torch, left, other)[0] > 0.5
+    assert outputs.difference(torch, left, torch.tensor([1.0, 0.0, 2.0])) != (0.0, None)
+
+
+def test_numbers_in_common_are_not_those_that_lie_side_by_side(torch):
+    whole = torch.ones(4, 6)
+    assert not outputs.overlapping(torch, (whole[:, :3], whole[:, 3:], torch.ones(2)))
+    assert not outputs.overlapping(torch, {"a": whole, "b": [whole]})
+    for other in (whole[:1], whole.flatten(), whole.view(torch.int32), whole[:1, :1].expand(4, 6)):
+        assert outputs.overlapping(torch, [whole, other])
+
+
 class TestOtherSizes:
     """Calls of other sizes than those that trials were made with."""
 
@@ -207,6 +250,16 @@ class TestOtherSizes:
         (told,) = self.session.record.of("fallback")
         assert told["what"] == f"{BF16} for calls of other sizes" and "differs by" in told["reason"]
         assert best(self.session) == BF16
+
+    @pytest.mark.parametrize("seconds", [0.002, 0.0])
+    def test_larger_ones_are_compared_where_the_trials_can_pay_for_it(self, torch, model, monkeypatch, seconds):
+        (search,) = calls_of(model).inference._searches.values()
+        asked = []
+        monkeypatch.setattr(search.ledger, "affordable", lambda lost: asked.append(lost) or lost <= seconds * 10)
+        monkeypatch.setattr(type(search), "usual", property(lambda _: 0.001))
+        called(torch, model, ((torch.ones(20, 4),), {}))
+        assert asked == [pytest.approx(0.01)]
+        assert calls_of(model).inference._sizes._largest == (80 if seconds else 0)
 
     def test_an_error_of_the_programs_is_its_own(self, torch, model):
         called(torch, model, ((torch.ones(4, 4),), {}), times=20)
