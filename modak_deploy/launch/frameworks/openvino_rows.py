@@ -40,7 +40,7 @@ def limits(model: Any) -> Dict[str, Rows]:
             continue
         if kind == GATHER and given[1]:
             _limit(rows, given[1], _count(operation))
-        elif any(given) and _wraps(operation, kind):
+        elif any(given) and wraps(operation, kind):
             raise ValueError("the model computes whole numbers that may not fit their type")
         elif (kind in UNCERTAIN and given[1]) or (kind in WITHIN and any(given)):
             raise ValueError("the model takes parts of tables by numbers of its inputs")
@@ -48,7 +48,7 @@ def limits(model: Any) -> Dict[str, Rows]:
     return rows
 
 
-def _wraps(operation: Any, kind: str) -> bool:
+def wraps(operation: Any, kind: str) -> bool:
     """Tell whether the result of an operation may be too large for its type."""
     bits = _bits(operation.output(0))
     if kind == "Convert" and "f" in _bits(operation.input(0)):

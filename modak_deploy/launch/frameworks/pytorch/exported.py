@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from ... import structures
 from . import outputs
 from .conversions import Shelf
+from .tables import Numbers, numbers_of_rows
 from .traced import trace
 from .values import Reading
 
@@ -30,6 +31,8 @@ class Program(NamedTuple):
     """From the arguments' tensors, in their order, to the result's."""
     result: Any
     """The result's structure with a slot in place of each tensor."""
+    numbers: List[Numbers] = []
+    """Arguments that are numbers of rows."""
 
 
 class Content(NamedTuple):
@@ -110,7 +113,14 @@ class Exported:
         program = self._programs.get(form)
         if program is None:
             program = self._programs[form] = self._program(args, kwargs, form)
-        results = program.infer([tensor.detach() for tensor in given])
+        tensors = [tensor.detach() for tensor in given]
+        for numbers in program.numbers:
+            numbers.check(self._torch, tensors)
+        results = program.infer(tensors)
+        if any(
+            map(functools.partial(_lacks_numbers, self._torch), results)
+        ):  # as of attention that is masked as a whole
+            raise ArithmeticError("a result holds values that are not numbers")
 
         def fill(slot: Any) -> Any:
             return (given if isinstance(slot, Given) else results)[slot]
@@ -121,17 +131,18 @@ class Exported:
         torch, shelf = self._torch, self.shelf
         with torch.inference_mode(False), torch.no_grad():
             observed = self._observed(args, kwargs)
-            tensors, flat, _ = observed
+            tensors, flat, reading = observed
+            numbers = [] if reading is None else numbers_of_rows(reading.lookups, tensors)
             data = self._contents.get(form)
             if data is None and shelf is not None:
                 data = shelf.find(form)
             if data is not None:
                 infer = self.read(data, tensors, flat.likes)
                 self._contents.pop(form, None)
-                return Program(infer, flat.result)
+                return Program(infer, flat.result, numbers)
             keep = None if shelf is None else functools.partial(shelf.keep, form)
             infer = self.made(self._graph(observed), tensors, keep)
-        return Program(infer, flat.result)
+        return Program(infer, flat.result, numbers)
 
     def _is_traced(self, tensors: List[Any]) -> bool:
         """Tell whether a trace is tried before the module is exported, with such arguments."""
@@ -144,7 +155,9 @@ class Exported:
             results = flat.likes
             reading.used(results)
             traced = trace(self._torch, flat, tensors, reading.numbers) if reading.what is None else None
-            graph = None if traced is None else self._from_trace(traced, tensors, results)
+            # A trace has tensors for sizes, also where these are results.
+            alike = traced is not None and len(flat.likes) == len(results)
+            graph = self._from_trace(traced, tensors, results) if alike else None
             if graph is not None:
                 return graph
         return self._from_exported(self._torch.export.export(flat, tuple(tensors), strict=False), tensors)
@@ -172,6 +185,13 @@ class Exported:
         if not flat.likes:
             raise structures.Unsupported("a call computes no tensor")
         return Observed(tensors, flat, reading)
+
+
+def _lacks_numbers(torch: Any, tensor: Any) -> bool:
+    """Tell whether a tensor holds what is not a number; the sum does then, and seldom otherwise."""
+    if not tensor.is_floating_point() or not bool(torch.isnan(tensor.sum())):
+        return False
+    return bool(torch.isnan(tensor).any())
 
 
 def _is_slot(value: Any) -> bool:

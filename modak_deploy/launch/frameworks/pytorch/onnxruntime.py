@@ -11,6 +11,7 @@ from ... import hardware, structures
 from ...handlers import let_through
 from .. import openvino_cpu
 from ..onnxruntime.sessions import OWN
+from .arrays import array_of
 from .conversions import version
 from .exported import Exported, Keep, results_of
 from .written import is_alike
@@ -114,8 +115,10 @@ class InSession(Exported):
         self._device(tensors)
         self._check(tensors, results)
         with _silent():
-            program = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False)
-            return Model(program.model_proto.SerializeToString(), results)
+            model = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False).model_proto
+        if _divides_by_sigmoids(model.graph):
+            raise structures.Unsupported("the logarithm or the inverse of a sigmoid is computed, which is 0 too soon")
+        return Model(model.SerializeToString(), results)
 
     def read(self, data: bytes, tensors: List[Any], results: List[Any]) -> Callable[[List[Any]], List[Any]]:
         return self._reading(data, tensors, results)
@@ -168,11 +171,19 @@ class InSession(Exported):
         return session
 
 
+def _divides_by_sigmoids(graph: Any) -> bool:
+    """Tell whether it matters that a sigmoid is a small number: below e to the power of -18, it is none (1.32)."""
+    sigmoids = {name for node in graph.node if node.op_type == "Sigmoid" for name in node.output}
+    inverted = {"Log": 0, "Reciprocal": 0, "Div": 1}
+    return any(node.op_type in inverted and node.input[inverted[node.op_type]] in sigmoids for node in graph.node)
+
+
 def _on_processor(torch: Any, session: Any) -> Callable[[List[Any]], List[Any]]:
     names = [entry.name for entry in session.get_inputs()]
 
     def infer(given: List[Any]) -> List[Any]:
-        arrays = {name: tensor.contiguous().numpy() for name, tensor in zip(names, given)}
+        kept = [tensor.contiguous().resolve_neg() for tensor in given]
+        arrays = {name: array_of(tensor) for name, tensor in zip(names, kept)}
         # Memory that the program may resize, and on a processor whatever the program's default device is.
         return [torch.tensor(array, device="cpu") for array in session.run(None, arrays)]
 
@@ -190,7 +201,7 @@ def _on_gpu(torch: Any, session: Any, device: Any, results: List[Any]) -> Callab
 
     def infer(given: List[Any]) -> List[Any]:
         binding = session.io_binding()
-        kept = [tensor.contiguous() for tensor in given]
+        kept = [tensor.contiguous().resolve_neg() for tensor in given]
         made = [torch.empty(size, dtype=dtype, device=device) for _, size, dtype in returned]
         for name, tensor in zip(names, kept):
             binding.bind_input(name, "cuda", number, element(tensor), tuple(tensor.shape), tensor.data_ptr())

@@ -1,12 +1,18 @@
 """Modules in evaluation mode done by OpenVINO: as graphs, converted, compiled for the processor."""
 
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, List, Optional, Set, Tuple
 
 from ... import hardware, structures
 from ...handlers import let_through
 from .. import openvino_cpu
+from ..openvino_rows import wraps
+from .arrays import array_of
 from .conversions import version
 from .exported import Exported, Keep, results_of
+from .written import writes_views
+
+REMAINDERS = ("Mod", "FloorMod")
+PRODUCTS = ("ReduceProd", "CumProd")
 
 
 def content_kind(torch: Any, precision: str) -> Tuple[str, ...]:
@@ -47,6 +53,8 @@ class Converted(Exported):
         return _inferring(self._torch, model.create_infer_request())
 
     def _from_trace(self, traced: Any, tensors: List[Any], results: List[Any]) -> Any:
+        if writes_views(traced.inlined_graph):  # which this front end follows in some cases only (2026.4)
+            return None
         try:
             decoders = openvino_cpu.module("openvino.frontend.pytorch.ts_decoder")
             model = _converted(decoders.TorchScriptPythonDecoder(traced, example_input=tuple(tensors)))
@@ -75,7 +83,8 @@ def _inferring(torch: Any, request: Any) -> Callable[[List[Any]], List[Any]]:
     def infer(given: List[Any]) -> List[Any]:
         # Arguments are copied, as OpenVINO may write into what it shares; so are results, which the next call is
         # not to write into, and the program may resize.
-        arrays = [tensor.contiguous().numpy() for tensor in given]
+        kept = [tensor.contiguous().resolve_neg() for tensor in given]
+        arrays = [array_of(tensor) for tensor in kept]
         for array in arrays:
             openvino_cpu.check_range(array)
         return [torch.tensor(array, device="cpu") for array in request.infer(arrays, share_outputs=True).values()]
@@ -91,22 +100,57 @@ def _give_forms(model: Any, tensors: List[Any], results: List[Any]) -> None:
 
 def _checked(model: Any) -> Any:
     """Return a model; Unsupported where it does not do what PyTorch does."""
-    if _divides_whole_numbers(model):
-        raise structures.Unsupported("OpenVINO rounds quotients of whole numbers in another way")
+    reason = _other_numbers(model)
+    if reason is not None:
+        raise structures.Unsupported(reason)
     return model
 
 
-def _divides_whole_numbers(model: Any) -> bool:
-    """Tell whether whole numbers that depend on the arguments' values are divided: towards zero, always (2026.4)."""
-    by_values = set()
+def _other_numbers(model: Any) -> Optional[str]:
+    """Return which numbers a model computes of the arguments in another way than PyTorch (2026.4); None where none."""
+    by_values: Set[str] = set()
+    whole: Set[str] = set()
+    """Whole numbers that may be large: those of arguments, and what is made of them or of others that are not whole."""
     for operation in model.get_ordered_ops():
-        kind = operation.get_type_name()
-        given = [operation.input_value(number).get_node() for number in range(operation.get_input_size())]
-        if kind == "Parameter" or (kind != "ShapeOf" and any(node.get_name() in by_values for node in given)):
-            by_values.add(operation.get_name())
-            if kind == "Divide" and operation.output(0).get_element_type().is_integral():
-                return True
-    return False
+        kind, name = operation.get_type_name(), operation.get_name()
+        given = [operation.input_value(number).get_node().get_name() for number in range(operation.get_input_size())]
+        if kind != "Parameter" and (kind == "ShapeOf" or by_values.isdisjoint(given)):
+            continue
+        by_values.add(name)
+        element = operation.output(0).get_element_type().get_type_name()
+        if element == "f64":
+            return "OpenVINO computes in single precision what is in double precision"
+        if kind in REMAINDERS and operation.output(0).get_element_type().is_real():
+            return "OpenVINO computes remainders from rounded quotients"
+        if kind == "Log" and operation.input_value(0).get_node().get_type_name() == "Sigmoid":
+            return "OpenVINO computes logarithms of numbers that it has rounded to none"
+        if element[0] in "iu" and kind == "Divide":
+            return "OpenVINO rounds quotients of whole numbers in another way"
+        if element[0] in "iu" and _is_large(operation, given, whole):
+            whole.add(name)
+            if kind in PRODUCTS or (kind not in REMAINDERS and wraps(operation, kind)):
+                return "OpenVINO computes whole numbers that may not fit their type"
+        for body in _bodies(operation):
+            reason = _other_numbers(body)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _is_large(operation: Any, given: List[str], whole: Set[str]) -> bool:
+    """Tell whether an operation's whole numbers may be large: not those of comparisons, nor of rows that are chosen."""
+    kind = operation.get_type_name()
+    if kind == "Convert" and operation.input_value(0).get_element_type().is_real():
+        return True
+    return kind == "Parameter" or not whole.isdisjoint(given[:1] if kind == "Gather" else given)
+
+
+def _bodies(operation: Any) -> List[Any]:
+    """Return the models that an operation holds."""
+    kind = operation.get_type_name()
+    if kind == "If":
+        return [operation.get_then_body(), operation.get_else_body()]
+    return [operation.get_function()] if kind in ("Loop", "TensorIterator") else []
 
 
 def _converted(decoder: Any) -> Any:

@@ -4,10 +4,12 @@ It is none where Python learns values, and where a tensor comes from elsewhere t
 operations have made of these: a trace would take what is in it for a constant.
 """
 
+import contextlib
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 from . import compiler, outputs
+from .tables import Lookup, lookups
 
 BY_VALUE = frozenset(
     ("_local_scalar_dense", "equal", "is_nonzero", "item", "masked_select", "nonzero", "unique_consecutive",
@@ -57,6 +59,8 @@ class Reading:
         """Numbers that operations were given."""
         self.operations: Set[str] = set()
         """Names of the operations, as they are dispatched to a device."""
+        self.lookups: List[Lookup] = []
+        """What operations looked up by numbers."""
         self._origins: Dict[int, Any] = {}
         self._modes = [_operations(torch, self), *([_methods(torch, self)] if methods else [])]
         self.made(tensors)
@@ -98,12 +102,14 @@ def _operations(torch: Any, reading: Reading) -> Any:
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             packet = getattr(function, "_overloadpacket", None)
+            name = str(packet).rpartition(".")[2]
+            reading.operations.add(name)
+            with contextlib.suppress(Exception):  # what cannot be described is not
+                reading.lookups.extend(lookups(torch, name, args))
             if reading.what is not None:  # it is known
                 return function(*args, **(kwargs or {}))
-            name = str(packet).rpartition(".")[2]
             if packet is None or name == REPLACING or by_value(torch, name, is_leaf, args):
                 reading.note(name if packet is not None else str(function))
-            reading.operations.add(name)
             reading.used(tensors_in(is_leaf, (args, kwargs or {})))
             reading.numbers.update(tensors_in(_is_number, (args, kwargs or {})))
             result = function(*args, **(kwargs or {}))

@@ -33,8 +33,9 @@ PLAIN = ("Constant", "GetAttr", "ListConstruct", "ListUnpack", "NumToTensor", "T
 """Nodes of TorchScript's own that decide nothing, and hold no graph."""
 
 
-_TRAINING = 5
-"""Which argument of ``batch_norm`` says that it takes the statistics of the batch."""
+TAKEN_FOR = {"avg_pool2d": (6, None), "batch_norm": (5, False), "softplus": (2, 20)}
+"""Operations, and which argument the exporter takes to be what: the divisor of averages, whether statistics are
+those of the batch, and from where on numbers stay as they are."""
 PASSING = ("aten::dropout", "aten::type_as")
 """Operations whose result may be their argument itself, of which their schemas say nothing."""
 
@@ -51,10 +52,11 @@ def _is_written_alike(node: Any) -> bool:
     sources = list(node.inputs())
     if name == "floor_divide":  # of sizes, which are not negative
         return {value.node().kind() for value in sources} <= {"prim::NumToTensor", "prim::Constant"}
-    if name == "batch_norm":  # statistics of the batch are others in another version of the operation
-        return sources[_TRAINING].toIValue() is False
+    if name in TAKEN_FOR:
+        number, value = TAKEN_FOR[name]
+        return sources[number].node().kind() == "prim::Constant" and bool(sources[number].toIValue() == value)
     if name.startswith("div"):  # a third argument tells how to round
-        return len(sources) == 2
+        return len(sources) == 2 and sources[1].node().kind() not in ("aten::sigmoid", "aten::sigmoid_")
     return name in ALIKE
 
 

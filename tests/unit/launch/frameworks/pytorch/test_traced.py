@@ -13,7 +13,7 @@ from modak_deploy.launch.frameworks.pytorch.onnxruntime import InSession
 from modak_deploy.launch.frameworks.pytorch.openvino import Converted
 from modak_deploy.launch.frameworks.pytorch.traced import trace
 from modak_deploy.launch.frameworks.pytorch.values import Reading
-from modak_deploy.launch.frameworks.pytorch.written import writes_views
+from modak_deploy.launch.frameworks.pytorch.written import is_alike, writes_views
 from modak_deploy.launch.structures import Unsupported
 
 pytest.importorskip("openvino", reason="OpenVINO is not installed; 'pip install openvino' installs it")
@@ -263,3 +263,58 @@ def test_tracing_leaves_the_program_as_it_is(torch, made, traces, recwarn):
     assert not torch._C._len_torch_dispatch_stack() and not torch._C._len_torch_function_stack()
     assert not recwarn.list
     assert sys.modules["torch"] is torch
+
+
+@ONNX
+@pytest.mark.parametrize(
+    ("alike", "forward"),
+    [
+        (True, lambda torch, x: torch.nn.functional.softplus(x, beta=2)),
+        (False, lambda torch, x: torch.nn.functional.softplus(x, threshold=1)),
+        (True, lambda torch, x: torch.nn.functional.avg_pool2d(x[None], 2)),
+        (False, lambda torch, x: torch.nn.functional.avg_pool2d(x[None], 2, divisor_override=3)),
+    ],
+)
+def test_arguments_that_the_exporter_passes_over_are_seen(torch, alike, forward):
+    with torch.no_grad():
+        traced = torch.jit.trace(lambda x: forward(torch, x), (torch.ones(4, 4),), check_trace=False)
+    assert is_alike(traced.inlined_graph) == alike
+
+
+@pytest.fixture
+def function(torch):
+    """Return what makes a module of a function."""
+
+    class Net(torch.nn.Module):
+        def __init__(self, forward: Any) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(4))
+            self.function = forward
+
+        def forward(self, x: Any) -> Any:
+            return self.function(torch, x * self.weight)
+
+    return lambda forward: Net(forward).eval()
+
+
+@ONNX
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda torch, x: x.sigmoid().log(),
+        lambda torch, x: torch.nn.functional.logsigmoid(x),
+        lambda torch, x: x / x.sigmoid(),
+    ],
+)
+def test_small_sigmoids_that_onnx_runtime_has_not_are_the_programs(torch, function, forward):
+    with torch.no_grad(), pytest.raises(Unsupported, match="sigmoid"):
+        InSession(torch, function(forward))(torch.randn(3, 4))
+
+
+@pytest.mark.parametrize("engine", ["openvino", pytest.param("onnxruntime", marks=ONNX)])
+def test_sizes_among_the_results_are_numbers(torch, function, engine):
+    model, given = function(lambda torch, x: {"double": x * 2, "rows": x.shape[0]}), torch.randn(3, 4)
+    with torch.no_grad():
+        result = ENGINES[engine](torch, model)(given)
+    assert type(result["rows"]) is int and result["rows"] == 3
+    assert torch.allclose(result["double"], given * 2)
