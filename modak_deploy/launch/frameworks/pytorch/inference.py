@@ -10,9 +10,9 @@ from ... import parts, structures
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
-from ...variants import DEFAULT, PROBE, Variant
+from ...variants import CHECK, DEFAULT, PROBE, Variant
 from ..settings import Settings
-from . import arguments, outputs, replica, watch
+from . import arguments, outputs, purity, replica, watch
 from .background import Background
 from .conversions import Conversions
 from .exported import form_of_call
@@ -61,6 +61,8 @@ class Inference(Foreign):
         """The same without sizes."""
         self._given: Any = ()
         """Its arguments, where results are compared."""
+        self._before: Optional[watch.State] = None
+        """What it may change, before it, where a variant follows the default."""
         self._weights: Optional[watch.Weights] = None
         self._conversions = Conversions(session, torch, self._label)
         self._background = Background(session, torch, self._conversions)
@@ -71,7 +73,7 @@ class Inference(Foreign):
         self._cuda = self._device is not None
         self._format = outputs.own_format(torch, root)
         self.over = False
-        reason = replica.refusal(torch, root) or watch.hooked(root) or session.hands_off
+        reason = replica.refusal(torch, root) or watch.hooked(torch, root) or session.hands_off
         if reason is not None:
             self.stop(reason)
 
@@ -122,27 +124,10 @@ class Inference(Foreign):
 
     def _observe(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do a call and see whether it changes anything but its result."""
-        torch = self._torch
-        root: Any = self._root()
-        tensors = structures.leaves((args, kwargs), outputs.is_tensor(torch))
-        copies = [tensor.detach().clone() for tensor in tensors]
-        held = structures.Held((args, kwargs))
-        before = watch.State(torch, root)
-        result = impl(*args, **kwargs)
+        result, reason = purity.observed(self._torch, self._root(), impl, args, kwargs, first=not self._observed)
         self._observed += 1
-        if before != watch.State(torch, root):
-            self.stop("a call changes the module's state or draws random numbers")
-        elif not (held.unchanged() and all(map(functools.partial(outputs.equal, torch), tensors, copies))):
-            self.stop("a call changes its arguments")
-        else:
-            tables = (table for module in root.modules() for table in (module._parameters, module._buffers))
-            weights = [tensor for table in tables for tensor in table.values() if tensor is not None]
-            try:
-                outputs.form(torch, result)
-                if outputs.borrowed(torch, result, tensors, weights):
-                    self.stop("a result is a part of the arguments or weights")
-            except structures.Unsupported as error:
-                self.stop("the result cannot be looked into: {}".format(error))
+        if reason is not None:
+            self.stop(reason)
         return result
 
     def _search(self, signature: Any, args: Any, kwargs: Any) -> Optional[Search]:
@@ -192,14 +177,14 @@ class Inference(Foreign):
             action = search.next()
         if search.to_make is not None:
             self._background.begin(search, self._root(), (args, kwargs), self._watch)
-        before = watch.State(self._torch, self._root()) if action.kind == PROBE else None
+        self._before = watch.State(self._torch, self._root()) if action.kind in (CHECK, PROBE) else None
         self._given = (args, kwargs)
         try:
             result = self.do(search, action, lambda call: self._own(impl, *call), (args, kwargs))
         finally:
-            self._given = ()
+            before, self._before, self._given = self._before, None, ()
             self._settings.rest()
-        if before is not None and before != watch.State(self._torch, self._root()):
+        if action.kind == PROBE and not self.over and before != watch.State(self._torch, self._root()):
             self.stop("a call with a part of the arguments changes the module's state")
         self._tidy()
         return result
@@ -216,7 +201,24 @@ class Inference(Foreign):
         return impl(*args, **kwargs)
 
     def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        self._only_if_pure(search)
         return self._formed(self._runner(search, variant), variant)
+
+    def _only_if_pure(self, search: Search) -> None:
+        """Raise Unsupported where the default's call, which comes first, has shown that the module is to be left alone.
+
+        It may have become so since its first calls, as by a dropout that is switched on.
+        """
+        if self._before is None:
+            return
+        start = time.perf_counter()
+        reason = watch.hooked(self._torch, self._root())
+        if reason is None and self._before != watch.State(self._torch, self._root()):
+            reason = purity.CHANGES
+        search.ledger.charge(2 * (time.perf_counter() - start))  # as long as it took before the call
+        if reason is not None:
+            self.stop(reason)
+            raise structures.Unsupported(reason)
 
     def _formed(self, runner: Runner, variant: Variant) -> Callable[[Any], Any]:
         form = self._forms.get((variant.name, self._signature)) or self._forms.get((variant.name, self._kind))
@@ -260,6 +262,7 @@ class Inference(Foreign):
         return arguments.cut(self._torch, call, part)
 
     def ready_part(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
+        self._only_if_pure(search)
         if any(lever.copies for lever in torch_levers(variant)):
             return self._formed(self._runner(search, variant), variant)
         return self._formed(Runner(self._torch, self._root(), variant, copy=True), variant)
@@ -343,7 +346,7 @@ class Inference(Foreign):
             self._count_on_nothing()
             for search in self._searches.values():
                 search.verify()
-            reason = watch.hooked(self._root())
+            reason = watch.hooked(self._torch, self._root())
             if unseen:
                 reason = "weights changed without a trace; results since the last comparison may come from the old ones"
                 self._session.record.fallback("a copy of " + self._label, reason)

@@ -1,16 +1,14 @@
 """Whether a module is a function of its arguments and weights, and whether its weights stay as they are."""
 
-import contextlib
 import functools
 import itertools
 import operator
-import pickle
-import random
-import sys
 import time
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from . import generators
+from .arrays import array_of
 from .contents import Bounds, Contents, is_open, same, sample
 from .outside import Outside
 
@@ -20,6 +18,7 @@ HOOKS = (
     "_backward_hooks",
     "_backward_pre_hooks",
 )
+GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 OWN = frozenset((*HOOKS, "_parameters", "_buffers", "_modules", "_compiled_call_impl"))
 EACH_CALL = Bounds(largest=1000, most=2000)
 """What is compared before each call that a copy does: some 20 nanoseconds for each entry."""
@@ -33,13 +32,19 @@ TABLES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre
 _VERSION = operator.attrgetter("_version")
 
 
-def hooked(root: Any) -> Optional[str]:
-    """Return a sentence when the module or one below it has hooks, which may do anything."""
+def hooked(torch: Any, root: Any) -> Optional[str]:
+    """Return a sentence when the module or one below it has hooks, or all have, which may do anything."""
     for module in root.modules():
         for name in HOOKS:
             if getattr(module, name, None):
                 return "{} has hooks".format(type(module).__name__)
-    return None
+    return "all modules have hooks" if any(_global_hooks(torch)) else None
+
+
+def _global_hooks(torch: Any) -> List[Dict[Any, Any]]:
+    """Return the tables of hooks that are called with each module."""
+    tables = vars(torch.nn.modules.module)
+    return [tables[name] for name in GLOBAL_HOOKS if isinstance(tables.get(name), dict)]
 
 
 class State:
@@ -53,9 +58,11 @@ class State:
         tables = [dict(table) for module in modules for table in (module._parameters, module._buffers)]
         contents = Contents(torch, [*attributes, *tables, self._outside], ALL)
         self._objects = [*modules, *contents.objects()]
-        self._versions = [(id(tensor), tuple(tensor.shape), _version(tensor)) for tensor in contents.tensors]
+        self.tensors = contents.tensors
+        """Those that the module holds beside its weights, or its code names."""
+        self._versions = [(id(tensor), tuple(tensor.shape), _version(tensor)) for tensor in self.tensors]
         self._bytes = [digest(array) for array in contents.arrays]
-        self._random = random_state(torch, contents.others)
+        self._random = generators.comparable(torch, contents.others)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -88,14 +95,15 @@ class Held:
         self._outside = Outside(modules)
         bound = self._outside.values()
         self._contents = Contents(torch, [*roots.values(), *bound], EACH_CALL)
-        self._tensors = [tensor for tensor in self._contents.tensors if not tensor.is_inference()]  # count no versions
+        self._tensors = [tensor for tensor in self._contents.tensors if not tensor.is_inference()]
         self._versions = list(map(_VERSION, self._tensors))
+        self._uncounted = Uncounted(torch, self._contents.tensors)
         self._objects = self._now()
         self._samples = self._sampled()
 
     def unchanged(self) -> bool:
         """Tell whether all is as it was."""
-        if list(map(_VERSION, self._tensors)) != self._versions:
+        if list(map(_VERSION, self._tensors)) != self._versions or not self._uncounted.unchanged():
             return False
         now = self._now()
         if not same(now, self._objects):
@@ -114,28 +122,39 @@ class Held:
         return [sample(array, SAMPLE) for array in self._contents.arrays]
 
 
+class Uncounted:
+    """Tensors among others that count no changes, as they were made in inference mode: samples of values are compared.
+
+    Nothing of a GPU's is, where each comparison would wait for the device.
+    """
+
+    VALUES = 32
+    """Of each tensor."""
+
+    def __init__(self, torch: Any, tensors: List[Any]) -> None:
+        wholes = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+        own = [tensor for tensor in tensors if tensor.is_inference() and tensor.layout == torch.strided]
+        self.any = bool(own)
+        self._parts: List[Tuple[Any, int, Any, bytes]] = []
+        """Memory, where it lies, and what of it is compared, with its content."""
+        for tensor in own:
+            there = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
+            size = min(tensor.numel(), there)  # one number may stand for many
+            if tensor.device.type == "cpu" and size > 0:
+                memory = tensor.as_strided((size,), (1,)).view(wholes.get(tensor.element_size(), torch.uint8))
+                part = array_of(memory)[:: max(1, memory.numel() // self.VALUES)]
+                self._parts.append((memory, memory.data_ptr(), part, part.tobytes()))
+
+    def unchanged(self) -> bool:
+        """Tell whether the samples are as they were."""
+        return all(
+            memory.data_ptr() == address and part.tobytes() == before for memory, address, part, before in self._parts
+        )
+
+
 def digest(array: Any) -> Any:
     """Return what a change of an array changes."""
     return (getattr(array, "shape", None), hash(sample(array, WHOLE)))
-
-
-def random_state(torch: Any, others: List[Any]) -> List[Any]:
-    """Return the states of all generators of random numbers, and of those among some objects."""
-    states = [torch.get_rng_state().numpy().tobytes(), hash(random.getstate())]
-    if torch.cuda.is_initialized():  # is_available would keep processes that are forked later from the GPU
-        states.append(torch.cuda.get_rng_state().numpy().tobytes())
-    numpy_random = sys.modules.get("numpy.random")
-    kinds: Tuple[Any, ...] = (random.Random,)
-    if numpy_random is not None:
-        states.append(pickle.dumps(numpy_random.get_state()))
-        kinds += (numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
-    for value in others:
-        if isinstance(value, torch.Generator):
-            states.append(value.get_state().numpy().tobytes())
-        elif isinstance(value, kinds):
-            with contextlib.suppress(Exception):  # the operating system's has no state, one of the program's may not
-                states.append(pickle.dumps(value))
-    return states
 
 
 def _version(tensor: Any) -> Any:
@@ -151,9 +170,10 @@ class Weights:
     The version counter of a tensor shows every change made through it; a replaced tensor or module, or a new hook, is
     another object in one of the module's tables. Setting any other attribute is noticed (see ``guard``), and so is
     reading ``tensor.data``, through which a weight can be written to without a trace. What a module's configuration,
-    lists and plain tensors hold, and what its code names outside of it, is compared before each call; what is written
-    in the midst of a large array, or through a NumPy array that shares a weight's memory, is found when the values are
-    compared, now and then.
+    lists and plain tensors hold, and what its code names outside of it, is compared before each call, and so are some
+    values of each tensor that was made in inference mode, which counts no versions. What is written in the midst of a
+    large array or of such a tensor, or through a NumPy array that shares a weight's memory, is found when the values
+    are compared, now and then.
     """
 
     INTERVAL = 20.0
@@ -164,7 +184,8 @@ class Weights:
         start = time.monotonic()
         self._torch = torch
         modules = list(root.modules())
-        tables: List[Dict[str, Any]] = [getattr(module, name) for module in modules for name in TABLES]
+        tables: List[Dict[Any, Any]] = [getattr(module, name) for module in modules for name in TABLES]
+        tables += _global_hooks(torch)
         self._tables = list(filter(None, tables))
         self._empty = [table for table in tables if not table]
         self._modules = modules
@@ -172,7 +193,8 @@ class Weights:
         self._objects = self._content()
         self._held = Held(torch, modules)
         tensors = [tensor for tensor in self._objects if isinstance(tensor, torch.Tensor)]
-        self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]  # those count no versions
+        self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]
+        self._uncounted = Uncounted(torch, tensors)
         self._all = tensors
         self._versions = list(map(_VERSION, self._tensors))
         self._tensor_ids = frozenset(map(id, tensors))
@@ -198,6 +220,11 @@ class Weights:
         if id(module) in self._module_ids:
             self._set = True
 
+    def loaded(self, module: Any) -> None:
+        """Note that values of a module are loaded: some weights do not count that."""
+        if self._uncounted.any and id(module) in self._module_ids:
+            self._dirty = True
+
     def unchanged(self) -> bool:
         """Tell whether all is as it was."""
         if any(self._empty):
@@ -207,7 +234,7 @@ class Weights:
             return False
         if len(content) != len(self._objects) or not all(map(operator.is_, content, self._objects)):
             return False
-        if list(map(_VERSION, self._tensors)) != self._versions:
+        if list(map(_VERSION, self._tensors)) != self._versions or not self._uncounted.unchanged():
             return False
         if not self._held.unchanged():
             return False
@@ -275,16 +302,17 @@ def guard(torch: Any) -> None:
 
     torch.Tensor.data = property(get, put)
     for name in ("__setattr__", "__delattr__"):
-        _guard_attributes(torch.nn.Module, name)
+        _guard(torch.nn.Module, name, Weights.set)
+    _guard(torch.nn.Module, "_load_from_state_dict", Weights.loaded)
 
 
-def _guard_attributes(module_class: Any, name: str) -> None:
+def _guard(module_class: Any, name: str, tell: Callable[["Weights", Any], None]) -> None:
     original = getattr(module_class, name)
 
     @functools.wraps(original)
-    def changed(module: Any, *arguments: Any) -> None:
-        original(module, *arguments)
+    def changed(module: Any, *arguments: Any, **options: Any) -> None:
+        original(module, *arguments, **options)
         for weights in list(_observers):
-            weights.set(module)
+            tell(weights, module)
 
     setattr(module_class, name, changed)

@@ -349,3 +349,39 @@ def test_attribute_that_a_class_gets_before_that_of_its_base_is_seen(torch):
     assert read.values() == before
     Net.factor = 2.0
     assert read.values() != before
+
+
+@pytest.mark.parametrize("change", ["load", "scale", "plain", "part"])
+def test_tensors_of_the_inference_mode_are_seen_to_change(torch, change):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(64, 64)
+            self.shift = torch.zeros(64)
+
+        def forward(self, values):
+            return self.layer(values) + self.shift
+
+    with torch.inference_mode():
+        module, other = Net(), Net()
+        weights = Weights(torch, module)
+        assert weights.unchanged()
+        if change == "load":
+            other.load_state_dict(module.state_dict())
+            other.layer.weight[1, 1] += 1  # which no sample has
+            module.load_state_dict(other.state_dict())
+        if change == "scale":
+            module.layer.weight.mul_(0.9)
+        if change == "plain":
+            module.shift.add_(1)
+        if change == "part":
+            module.layer.weight[10:20] = 0
+        assert not weights.unchanged()
+
+
+def test_memory_that_a_tensor_of_the_inference_mode_gives_back_is_not_read(torch):
+    with torch.inference_mode():
+        module = torch.nn.Linear(64, 64)
+        weights = Weights(torch, module)
+        module.weight.untyped_storage().resize_(0)
+        assert not weights.unchanged()
