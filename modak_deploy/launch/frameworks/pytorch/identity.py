@@ -11,8 +11,12 @@ import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ... import structures
+from .arrays import array_of
+from .contents import Contents
+from .outside import Outside
+from .watch import EACH_CALL
 
-FORMAT = "2"
+FORMAT = "3"
 """Of this description; another one makes all that was kept before unknown."""
 DEEPEST = 12
 MOST_VALUES = 50_000
@@ -47,6 +51,7 @@ class Identity:
             described.add(FORMAT, str(self._torch.__version__), sys.version, repr(self._torch.get_default_dtype()))
             described.add(self._program)
             described.module(self._module)
+            described.outside(self._module)
             self._outline = described.digest()
         return self._outline
 
@@ -105,6 +110,17 @@ class _Description:
             self.add("tensor", name, repr((tensor.dtype, tuple(tensor.shape), tensor.device)))
             if self._is_new(tensor) and values:
                 _add_values(self._torch, self._hash, tensor)
+
+    def outside(self, root: Any) -> None:
+        """Add what the module's code names outside of it: numbers and texts, as of options, and tensors."""
+        bound = Outside(list(root.modules())).values()
+        contents = Contents(self._torch, bound, EACH_CALL)
+        for value in (*bound, *contents.objects()):
+            if type(value) in structures.PLAIN:
+                self.add(type(value).__name__, repr(value))
+        for tensor in contents.tensors:
+            if self._is_new(tensor) and tensor.layout == self._torch.strided:
+                self._content(tensor, 0)
 
     def _is_new(self, value: Any) -> bool:
         """Number a value; False for one that was added before, of which the number is."""
@@ -233,7 +249,7 @@ def _add_values(torch: Any, content: Any, tensor: Any) -> None:
             plain = torch.view_as_real(plain.resolve_conj())
         plain = plain.resolve_neg().to("cpu").contiguous().reshape(-1)
         if plain.numel():
-            content.update(plain.view(torch.uint8).numpy())
+            content.update(array_of(plain.view(torch.uint8)))
 
 
 @functools.lru_cache(maxsize=None)

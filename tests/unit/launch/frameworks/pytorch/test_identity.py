@@ -191,3 +191,21 @@ def test_programs_files_are_read_wherever_they_lie(tmp_path, monkeypatch):
     monkeypatch.delitem(identity.sys.modules, "own_part_of_the_program")
     identity.program_digest.cache_clear()
     assert digests[0] == digests[1] != digests[2]
+
+
+OPTIONS = {"threshold": 1.0, "names": ["a"]}
+
+
+@pytest.mark.parametrize(("key", "value"), [("threshold", 2.0), ("names", ["a", "b"])])
+def test_what_the_code_reads_outside_of_the_module_is_part_of_the_name(torch, monkeypatch, key, value):
+    class Net(torch.nn.Linear):
+        def forward(self, images):
+            images = super().forward(images)
+            return images * (images > OPTIONS["threshold"]) * len(OPTIONS["names"])
+
+    torch.manual_seed(0)
+    module = Net(2, 2)
+    before = name(torch, module)
+    assert name(torch, module) == before
+    monkeypatch.setitem(OPTIONS, key, value)
+    assert name(torch, module) != before
