@@ -68,6 +68,7 @@ class Calls:
             or torch.compiler.is_compiling()
             or torch._C._len_torch_dispatch_stack()
             or torch._C._len_torch_function_stack()
+            or getattr(torch.autograd, "_profiler_enabled", bool)()
             or torch._C._functorch.peek_interpreter_stack() is not None
             or self._in_dual_level()
             or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())

@@ -124,3 +124,14 @@ def test_generators_are_set_back_to_what_they_were(torch):
     for put, state in states:
         put(state)
     assert generators.comparable(torch, []) == before and draw() == drawn
+
+
+def test_calls_in_a_profile_are_the_modules_own(torch, net, follow):
+    model = net()
+    session, _ = follow(model)
+    called(torch, model, torch.ones(4, 8), times=40)
+    assert best(session) == BF16
+    with torch.autograd.profiler.profile() as profile:
+        last = called(torch, model, torch.ones(4, 8), times=5)
+    assert torch.equal(last, type(model).forward(model, torch.ones(4, 8)))
+    assert [entry.count for entry in profile.key_averages() if entry.key == "aten::linear"] == [5]
