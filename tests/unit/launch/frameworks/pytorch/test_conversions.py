@@ -173,9 +173,10 @@ def test_what_is_too_dear_to_make_is_tried_where_it_was_kept(run, torch, tmp_pat
 
 @pytest.mark.parametrize("fault", ["wrong", "broken", "gone", "weights", "weights while it is tried"])
 def test_what_is_too_dear_to_make_is_not_made_where_what_was_kept_is_of_no_use(
-    run, net, images, torch, session_of, tmp_path, monkeypatch, fault
+    run, images, torch, session_of, tmp_path, monkeypatch, fault
 ):
-    run()
+    net = functools.partial(scoring_net, torch, pause=0.001)  # so that the conversion is faster, and chosen
+    run(net())
     if fault in ("wrong", "broken"):
         spoil(torch, net, images, tmp_path, None if fault == "wrong" else b"no model at all")
     if fault == "gone":
@@ -184,9 +185,12 @@ def test_what_is_too_dear_to_make_is_not_made_where_what_was_kept_is_of_no_use(
     model = net()
     session = session_of(candidates=[ONNX], kept=[ONNX], units=200_000, cache=tmp_path / "cache")
     calls_module.Calls(session, torch, model)
-    events = {"weights": "settled", "weights while it is tried": "cached"}
+    events, left = {"weights": "settled", "weights while it is tried": "cached"}, 300
     with torch.inference_mode():
-        for _ in range(300):
+        for _ in range(3000):  # how many calls it takes until it has settled depends on the machine
+            left -= fault not in events
+            if not left:
+                break
             if fault in events and session.record.of(events[fault]):
                 del events[fault]
                 with torch.inference_mode(False), torch.no_grad():
