@@ -77,8 +77,8 @@ class ScaleModel:
     def interval(self, point: Point, *, level: float = 0.95) -> Interval:
         """Return the predicted seconds; the interval grows with each doubling or halving beyond what was measured.
 
-        It also grows by as much as the laws differ there, and where several nodes are asked about and one was measured.
-        ``level`` is 0.95 or 0.9.
+        It also grows by twice as much as the laws differ there, and where several nodes are asked about and one was
+        measured. ``level`` is 0.95 or 0.9.
         """
         mean = self.seconds(point)
         if math.isnan(self.error) or mean <= 0:
@@ -88,7 +88,8 @@ class ScaleModel:
         beyond += float(point.nodes > 1 and not self.several_nodes)
         degrees = self.layouts - max(unknown_count(fitted) for fitted in self.laws)
         factor = t975(degrees) if level > 0.9 else t95(degrees)
-        half = min(factor * math.hypot(self.error * (1 + beyond), math.sqrt(spread)), _MOST_WIDTH)
+        apart = _APART * math.sqrt(spread)
+        half = min(factor * math.hypot(self.error * (1 + _BEYOND * beyond), apart), _MOST_WIDTH)
         return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
 
     def efficiency(self, point: Point) -> float:
@@ -103,6 +104,13 @@ class ScaleModel:
         return self.seconds(serial) / (point.workers * self.seconds(point))
 
 
+_BEYOND, _APART = 2.0, 2.0
+"""How many times the held-out error each doubling beyond adds, and how many times the difference of the laws counts.
+
+Each beginning of the series of the design, of four layouts or more, foretold up to twice its largest number of workers.
+With 1 and 1, 81% of that lay in the 90% interval, each series counting alike, and 85% in the 95% one; with these, 90
+and 92%.
+"""
 _MOST_WIDTH = 20.0
 """Of the logarithm, so that no end of an interval is infinite."""
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modak_deploy.performance.laws import LAWS, Point, unknowns, value
-from modak_deploy.performance.scaling import amdahl, fit_scale
+from modak_deploy.performance.scaling import Fitted, ScaleModel, amdahl, fit_scale
+from modak_deploy.performance.statistics import t95, t975
 
 RANKS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -183,3 +184,20 @@ def test_the_interval_of_a_lower_level_is_narrower():
     for point in (Point(4, 32), Point(16, 128)):
         wide, narrow = model.interval(point), model.interval(point, level=0.9)
         assert wide.low < narrow.low < narrow.high < wide.high
+
+
+@pytest.mark.parametrize(("ranks", "times"), [(32, 1), (64, 3), (128, 5), (1, 1)])
+def test_each_doubling_beyond_adds_twice_the_error(ranks, times):
+    model = ScaleModel((Fitted("Amdahl", (90, 10), 0.05),), points=7, layouts=7, most=32)
+    for level, factor in ((0.95, t975(5)), (0.9, t95(5))):
+        interval = model.interval(Point(8, ranks), level=level)
+        assert math.log(interval.high / interval.value) == pytest.approx(factor * 0.05 * times)
+        assert math.log(interval.value / interval.low) == pytest.approx(factor * 0.05 * times)
+
+
+def test_where_laws_differ_the_interval_is_twice_as_wide_as_that():
+    laws = tuple(Fitted("Amdahl", (0, seconds), 0.0, weight=0.5) for seconds in (9.0, 11.0))
+    interval = ScaleModel(laws, points=6, layouts=6, most=32).interval(Point(4, 32))
+    apart = math.sqrt((math.log(0.9) ** 2 + math.log(1.1) ** 2) / 2)
+    assert interval.value == pytest.approx(10)
+    assert math.log(interval.high / interval.value) == pytest.approx(t975(5) * 2 * apart)
