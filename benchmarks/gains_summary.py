@@ -33,6 +33,7 @@ SOURCES = (
     Source("inference-intel-xeon-2-cores", "Intel Xeon, AMX", 5,
            "gains-more.md#with-onnx-runtime-on-a-processor-with-amx"),
     Source("inference-amd-epyc-2-cores", "AMD EPYC, bf16", 5, "gains-more.md#with-onnx-runtime-among-the-levers"),
+    Source("pairs-amd-epyc-avx2-2-cores", "AMD EPYC, AVX2", 5, "gains-more.md#all-programs-on-a-processor-with-avx2"),
     Source("expected-amd-epyc-avx2-2-cores", "AMD EPYC, AVX2", 1, "#by-what-others-gained", whole=True),
     Source("expected-5-minutes-amd-epyc-avx2-2-cores", "AMD EPYC, AVX2", 5, "#the-same-in-jobs-of-five-minutes",
            whole=True),
@@ -64,5 +65,6 @@ def table() -> str:
         for kind, arms in _factors(source).items():
             most = max(map(len, arms.values()))
             means = (f"{statistics.geometric_mean(arms[arm]):.2f}" if arms.get(arm) else "-" for arm in ARMS)
-            rows.append((source.processor, f"[{source.minutes} min]({source.section})", f"{most} of {kind}", *means))
+            programs = f"{most} others" if kind == "other" else f"{most} of {kind}"
+            rows.append((source.processor, f"[{source.minutes} min]({source.section})", programs, *means))
     return markdown(rows)

@@ -360,7 +360,8 @@ def _peers(lines: Sequence[Line]) -> str:
     What the second deployments ran with is measured beside the candidates, as these are.
     """
     peers = list(dict.fromkeys(run["name"] for line in lines for run in line.of("peer")))
-    rows = [["program", *peers, *(f"modak, {what}" for what in AGREE), *(f"best, {what}" for what in AGREE)]]
+    best_of = [f"best, {what}" for what in AGREE] if any(line.of("best") for line in lines) else []
+    rows = [["program", *peers, *(f"modak, {what}" for what in AGREE), *best_of]]
     gains: dict[str, list[float]] = {name: [] for name in rows[0][1:]}
     for line in lines:
         default = line.base()
@@ -370,7 +371,7 @@ def _peers(lines: Sequence[Line]) -> str:
         for what in AGREE:
             best = line.best(what)
             steady |= {f"modak, {what}": line.second(what), f"best, {what}": best and best[1]}
-        shown = {name: default / seconds for name, seconds in steady.items() if seconds}
+        shown = {name: default / steady[name] for name in gains if steady.get(name)}
         rows.append([line.name, *(f"{shown[name]:.2f}" if name in shown else "-" for name in gains)])
         for name, gain in shown.items():
             gains[name].append(gain)

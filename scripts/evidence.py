@@ -43,6 +43,7 @@ PAGES = {
     "expected-longer": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "pairs-amx": TOP / "docs" / "gains-more.md",
+    "pairs-avx2": TOP / "docs" / "gains-more.md",
     "survey": TOP / "docs" / "gains.md",
     "survey-choice": TOP / "docs" / "gains.md",
     "evaluation": TOP / "docs" / "evaluation.md",
@@ -77,6 +78,8 @@ PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
 """What make evidence measured of the programs on a machine."""
 PAIRS_AMX = MEASURED / "pairs-intel-xeon-2-cores.jsonl"
 """The same of some programs on one with AMX."""
+PAIRS_AVX2 = MEASURED / "pairs-amd-epyc-avx2-2-cores.jsonl"
+"""The same of all of them on one without arithmetic in bf16, and without the search for the best."""
 SURVEY = MEASURED / "survey-amd-epyc-avx2-2-cores.jsonl"
 """All sets of live levers, measured in turns, and what deployments of a minute ended with."""
 GPU_LEVERS, GPU_PROGRAMS = MEASURED / "levers-h100.jsonl", MEASURED / "programs-h100.jsonl"
@@ -152,6 +155,11 @@ def pairs_amx() -> str:
     return program_table.choices(lines(PAIRS_AMX))
 
 
+def pairs_avx2() -> str:
+    parts = program_table.short(lines(PAIRS_AVX2), minutes=5), program_table.choices(lines(PAIRS_AVX2))
+    return "\n".join(parts)
+
+
 def survey() -> str:
     return survey_table.table(survey_table.read(SURVEY))
 
@@ -203,6 +211,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "expected-longer": expected_longer,
     "pairs": pairs,
     "pairs-amx": pairs_amx,
+    "pairs-avx2": pairs_avx2,
     "survey": survey,
     "survey-choice": after_survey,
     "evaluation": evaluation,
