@@ -9,8 +9,11 @@ first-plans  the first Plan for a workload with a store that is empty, and with 
 
 import argparse
 import json
+import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from markdown_table import markdown
@@ -72,37 +75,55 @@ def rules(known: Known, catalogue: Catalogue, held: Sequence[Held]) -> Lines:
     return lines
 
 
-def first_plans(records: Known, catalogue: Catalogue) -> Lines:
-    """Return what the first Plans for eleven workloads are worth, by what the store held before each."""
-    own = [record for record in records if str(record.workload.model).startswith(OWN)]
-    shipped = [record for record in records if record not in own]
-    rows = rows_of(own, catalogue)
-    default = next(iter(RULES.values()))
-    jobs: Mapping[str, Callable[[Measurement | Ratio], bool]] = {
-        "empty store": lambda record: False,
-        "ten jobs of other workloads, the default alone": lambda record: (
-            isinstance(record, Measurement) and tuple(record.configuration.levers) == default
-        ),
-        "ten jobs of other workloads, with trials": lambda record: True,
-    }
-    lines: Lines = [
-        (
-            "store",
-            "predicted",
-            "MAPE",
-            "times in their interval",
-            "gains in theirs",
-            "regret",
-            "of the default",
-            "of the model's word",
-        )
+JOBS: Mapping[str, Callable[[Measurement | Ratio], bool]] = {
+    "empty store": lambda record: False,
+    "ten jobs of other workloads, the default alone": lambda record: (
+        isinstance(record, Measurement) and tuple(record.configuration.levers) == next(iter(RULES.values()))
+    ),
+    "ten jobs of other workloads, with trials": lambda record: True,
+}
+"""Which records of jobs a store has."""
+
+
+def is_own(record: Measurement | Ratio) -> bool:
+    """Tell whether a record can be a job of somebody's store."""
+    return str(record.workload.model).startswith(OWN)
+
+
+_more: list[Path] = []
+"""Of a process that judges Plans: files of records to add to those that ship."""
+
+
+def begin(more: Sequence[Path]) -> None:
+    """Note what all Plans of a process know."""
+    _more.extend(more)
+
+
+def first_plan(case: tuple[str, str]) -> list[Held]:
+    """Return what first Plans for a workload are worth, whose store has those records of other workloads' jobs."""
+    jobs, workload = case
+    records, catalogue = load_measurements(_more).all_records(), load_catalogue()
+    rows = [row for row in rows_of(filter(is_own, records), catalogue) if row.workload == workload]
+    store = [
+        record for record in records if not is_own(record) or (record.workload.model != workload and JOBS[jobs](record))
     ]
-    for name, keep in jobs.items():
-        held: list[Held] = []
-        for workload in sorted({row.workload for row in rows}):
-            store = [record for record in own if record.workload.model != workload and keep(record)]
-            held += judge(workload, [row for row in rows if row.workload == workload], [*shipped, *store], catalogue)
-        mean = mean_of(held)
+    return judge(workload, rows, store, catalogue)
+
+
+def first_plans(more: Sequence[Path], records: Known, catalogue: Catalogue) -> Lines:
+    """Return what the first Plans for eleven workloads are worth, by what the store held before each."""
+    workloads = sorted({row.workload for row in rows_of(filter(is_own, records), catalogue)})
+    cases = [(jobs, workload) for jobs in JOBS for workload in workloads]
+    found: dict[str, list[Held]] = {}
+    with ProcessPoolExecutor(
+        len(os.sched_getaffinity(0)), mp_context=get_context("spawn"), initializer=begin, initargs=(more,)
+    ) as pool:
+        for (jobs, _), held in zip(cases, pool.map(first_plan, cases), strict=True):
+            found.setdefault(jobs, []).extend(held)
+    head = ("store", "predicted", "MAPE", "times in their interval", "gains in theirs", "regret", "of the default")
+    lines: Lines = [(*head, "of the model's word")]
+    for name, each in found.items():
+        mean = mean_of(each)
         shares = (mean.error, mean.coverage, mean.coverage_gain, mean.regret, mean.regret_default, mean.regret_model)
         lines.append((name, f"{mean.predicted} of {mean.records}", *map(percent, shares)))
     return lines
@@ -123,7 +144,7 @@ def main() -> None:
         tables["table"] = held_table(held)
         tables["rules"] = rules(measurements.all_records(), catalogue, held)
     if "first-plans" in wanted:
-        tables["first-plans"] = first_plans(measurements.all_records(), catalogue)
+        tables["first-plans"] = first_plans(options.more, measurements.all_records(), catalogue)
     for name in wanted:
         print(markdown(tables[name]))
     if options.json:

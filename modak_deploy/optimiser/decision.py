@@ -1,8 +1,6 @@
 """The decision: measured beats model beats rule, and the default stays where nothing is known to be faster."""
 
-import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import get_args
 
 from modak_deploy.errors import InfeasibleError
@@ -26,12 +24,11 @@ _BASES: dict[Basis, str] = {
 
 GAIN = 1.05
 """Times as fast as the default that the model has to expect: less than this it cannot tell from nothing."""
-LOSS = 1.1
-"""Times as slow as the default, beyond which a choice by the model counts as a loss."""
-CHANCE = 0.1
-"""Chance of such a loss that is taken where the model expects a gain."""
-_WIDTH = NormalDist().inv_cdf(0.95)
-"""Half of the model's intervals, which hold nine of ten values, in standard deviations of the logarithm."""
+LOSS = 1.2
+"""Times as slow as the default that a choice by the model may be within its interval, of which one end counts.
+
+Of ten values the interval holds nine, so that one of twenty is slower than that.
+"""
 
 
 @dataclass
@@ -133,32 +130,19 @@ def _against_base(choice: Choice, knowledge: Knowledge, predictions: dict[Option
 
 
 def _is_worth_it(comparison: Comparison) -> bool:
-    """Tell whether an option takes the default's place: it is surely faster, or a gain is expected and a loss unlikely.
+    """Tell whether an option takes the default's place: it is surely faster, or a gain is expected and no great loss.
 
     The second holds for the model alone. What was measured is measured again, and is known then; a workload that was
     never measured would stay with its default for ever if only what is certain were chosen.
     """
-    if comparison.ratio.low > 1:
-        return True
-    return (
-        comparison.basis == "model" and comparison.ratio.value >= GAIN and _chance_of_loss(comparison.ratio) <= CHANCE
-    )
-
-
-def _chance_of_loss(ratio: Interval) -> float:
-    """Return the chance that the true ratio is below 1 / LOSS; its logarithm is taken as normal below the value."""
-    if ratio.low <= 0:
-        return 1.0
-    deviation = math.log(ratio.value / ratio.low) / _WIDTH
-    if deviation <= 0:
-        return float(ratio.value < 1 / LOSS)
-    return NormalDist(math.log(ratio.value), deviation).cdf(-math.log(LOSS))
+    ratio = comparison.ratio
+    return ratio.low > 1 or (comparison.basis == "model" and ratio.value >= GAIN and ratio.low >= 1 / LOSS)
 
 
 def _doubt(comparison: Comparison) -> str:
     if comparison.basis != "model":
         return "this interval includes 1"
-    return f"the chance that it is over {LOSS - 1:.0%} slower is {_chance_of_loss(comparison.ratio):.0%}"
+    return f"one time in twenty it is over {min(1 / max(comparison.ratio.low, 1e-3) - 1, 9.99):.0%} slower"
 
 
 def _best(comparisons: dict[Option, Comparison], predictions: dict[Option, Prediction]) -> Option:

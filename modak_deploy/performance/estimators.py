@@ -259,6 +259,11 @@ class Learning:
         return self._values.astype(numpy.float32)
 
     @cached_property
+    def _precise(self) -> Array:
+        """The same numbers, for sums and products of many."""
+        return self._x.astype("float64")
+
+    @cached_property
     def _y(self) -> Array:
         return self.sheet.targets[list(self.numbers)]
 
@@ -267,7 +272,7 @@ class Learning:
         """Levers, then compilers and engines, then workload and hardware; each takes what those before do not."""
         import numpy
 
-        x = self._x.astype(numpy.float64)
+        x = self._precise
         learned = numpy.zeros(x.shape[1], dtype=bool)
         units = list(range(len(self.rows)))
         steps: list[_Step] = []
@@ -285,7 +290,7 @@ class Learning:
         import numpy
         from sklearn.linear_model import LinearRegression
 
-        x, y = self._x.astype(numpy.float64), self._y
+        x, y = self._precise, self._y
         penalties = numpy.array([strength[_part(name)] for name in self.names])
         between = numpy.full(len(self.names), strength["between"])
         coefficients = numpy.zeros(len(self.names))
