@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from modak_deploy.errors import InputError
-from modak_deploy.model.base import Line, Model, NonNegative, Positive, Text
+from modak_deploy.model.base import LONGEST_SECONDS, Line, Model, NonNegative, Positive, Seconds, Text
 from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval, t975
 from modak_deploy.reported import MAX_TIME
 
@@ -20,9 +20,8 @@ MAD = 1.4826
 DEVIATIONS, LEAST_APART = 3.5, 0.05
 FEWEST = 8
 """Runs from which on there are outliers: of fewer nobody can say what is usual."""
-LONGEST = 3e11
-"""Seconds that nothing takes: ten thousand years. What a target reports is bounded, so that it can be computed with."""
-Number = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
+Load = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+"""Processes that want a processor, on average."""
 
 
 class Protocol(Model):
@@ -62,12 +61,12 @@ class Repeat(Model):
     fault: Text | None = None
     """Why its configuration does not count."""
     time: Annotated[int, Field(ge=0, le=int(MAX_TIME))]
-    load: Number
+    load: Load
     code: Annotated[int, Field(ge=-65535, le=65535)] | None = None
-    wall: Annotated[float, Field(ge=1e-6, le=LONGEST, allow_inf_nan=False)]
-    cpu: Number
+    wall: Annotated[float, Field(ge=1e-6, le=LONGEST_SECONDS, allow_inf_nan=False)]
+    cpu: Seconds
     """Processor seconds of all its processes."""
-    others: Number | None = None
+    others: Load | None = None
     """Processors that other processes used meanwhile, on average."""
     disturbed: bool = False
     compared: NonNegative = 0
@@ -75,14 +74,14 @@ class Repeat(Model):
     peak: NonNegative | None = None
     memory: list[NonNegative] = []
     """Resident bytes of all its processes over time."""
-    step: Number = 0.1
-    first: Number | None = None
-    later: list[Number] = []
-    start: Number | None = None
-    compile: Number | None = None
-    steady: Number | None = None
+    step: Seconds = 0.1
+    first: Seconds | None = None
+    later: list[Seconds] = []
+    start: Seconds | None = None
+    compile: Seconds | None = None
+    steady: Seconds | None = None
     units: NonNegative | None = None
-    elapsed: Number | None = None
+    elapsed: Seconds | None = None
 
     @property
     def unit_seconds(self) -> list[float]:

@@ -185,6 +185,12 @@ user to the shell that runs a ProxyCommand (CVE-2023-51385), so that neither hol
 UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*[$]?$", max_length=253)]
 """A user's login name."""
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+LONGEST_SECONDS = 3e11
+"""Nothing takes ten thousand years. What a target or a program reports is bounded by it, so that it can be computed
+with: squares and sums of longer times overflow, and of an integer of many digits no float can be made."""
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_SECONDS, allow_inf_nan=False)]
+"""How long something took."""
+SecondsAboveZero = Annotated[float, Field(gt=0, le=LONGEST_SECONDS, allow_inf_nan=False)]
 Positive = Annotated[int, Field(gt=0), AfterValidator(_check_size)]
 NonNegative = Annotated[int, Field(ge=0), AfterValidator(_check_size)]
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from modak_deploy.model.base import DeferredModel, Line, Name, NonNegative, Positive, SchedulerName
+from modak_deploy.model.base import DeferredModel, Line, Name, NonNegative, Positive, SchedulerName, Seconds
 from modak_deploy.model.trials import RestartResult
 
 JobState = Literal[
@@ -27,8 +27,6 @@ ENDS: frozenset[JobState] = frozenset(JobState.__args__) - {"queued", "held", "r
 
 Time = Annotated[float | None, Field(ge=0, le=4102444800)]
 """Seconds since the epoch, before the year 2100."""
-Seconds = Annotated[float, Field(ge=0, le=3e11, allow_inf_nan=False)]
-"""Below ten thousand years."""
 
 
 SLOWER_AT_FIRST = "slower in its first unit"

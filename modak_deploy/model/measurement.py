@@ -8,10 +8,18 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from modak_deploy.model.application import ApplicationType, Workload
-from modak_deploy.model.base import Line, Model, Name, NonNegative, Positive, RuntimeName, Text, VersionText
+from modak_deploy.model.base import (
+    Line,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    RuntimeName,
+    SecondsAboveZero,
+    Text,
+    VersionText,
+)
 
-Seconds = Annotated[float, Field(gt=0, le=3e11, allow_inf_nan=False)]
-"""Below ten thousand years, as those of a job: what is longer can be computed with no more."""
 Factor = Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)]
 """How many times as fast something is."""
 Operator = Literal["convolution", "dense", "attention", "recurrent"]
@@ -71,11 +79,11 @@ class Configuration(Model):
 class Run(Model):
     """One run: the seconds of its phases, or of the whole."""
 
-    total: Seconds | None = None
+    total: SecondsAboveZero | None = None
     """Wall seconds of the whole process; absent in a record of steady time alone."""
-    first: Seconds | None = None
+    first: SecondsAboveZero | None = None
     """Seconds of the first unit, compilation included."""
-    later: list[Seconds] = []
+    later: list[SecondsAboveZero] = []
     """Seconds of each later unit."""
     block: NonNegative | None = None
     """Runs of one file with the same block were made next to each other, in random order."""
@@ -111,10 +119,10 @@ class Run(Model):
 class Summary(Model):
     """What a publication gives in place of single values, in seconds of the whole run, or of all its units alone."""
 
-    mean: Seconds
+    mean: SecondsAboveZero
     deviation: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    minimum: Seconds | None = None
-    maximum: Seconds | None = None
+    minimum: SecondsAboveZero | None = None
+    maximum: SecondsAboveZero | None = None
     count: Positive | None = None
     steady: Literal[True] | None = None
     """Whether it is the time of all units without the start of a process, as a latency is that of one."""

@@ -14,6 +14,7 @@ from modak_deploy.documents.jsontext import read_json
 from modak_deploy.documents.validation import diagnostics_of
 from modak_deploy.engines.registry import package_of
 from modak_deploy.errors import InputError
+from modak_deploy.model.base import LONGEST_SECONDS
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
@@ -241,8 +242,7 @@ def _run(
 
 
 def _is_seconds(value: object) -> bool:
-    # Below ten thousand years: of a larger integer no float can be made.
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 3e11
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < LONGEST_SECONDS
 
 
 def counted_units(job: JobResult, total: float, asked: int) -> list[float]:
