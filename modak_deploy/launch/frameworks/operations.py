@@ -34,6 +34,15 @@ class Tally:
         return described
 
 
+def attention(queries: int, keys: int, width: int, values: int) -> int:
+    """Return the operations of attention: two products, of queries with keys and of their weights with the values.
+
+    ``width`` is that of a key and ``values`` that of a value: of one head with the ``queries`` of all of them, or of
+    all heads together with their queries once. What a mask hides is counted as well.
+    """
+    return 2 * queries * keys * (width + values)
+
+
 def shares(operations: Mapping[str, float]) -> Dict[str, float]:
     """Return the share of each kind of operations, by the name of its feature."""
     total = sum(operations.values())

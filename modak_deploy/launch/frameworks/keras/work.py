@@ -7,7 +7,7 @@ whose ``call`` is Python, counts with its weights only.
 import math
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..operations import BACKWARD, shares
+from ..operations import BACKWARD, attention, shares
 
 RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 
@@ -46,7 +46,8 @@ def _layers(model: Any) -> Iterator[Any]:
 def _operations(layer: Any) -> List[Tuple[str, float, int]]:
     """Return the kinds of a layer, its operations for one sample and its products; none where its shape is not known.
 
-    The four dense layers around an attention count as such, as those of other frameworks do.
+    The four dense layers around an attention count as such, as those of other frameworks do; its keys are taken to be
+    as many as its queries, for the order of a layer's inputs does not tell which are which.
     """
     name = type(layer).__name__
     given, result = _shape(layer, "input"), _shape(layer, "output")
@@ -54,9 +55,9 @@ def _operations(layer: Any) -> List[Tuple[str, float, int]]:
         cell = layer.cell
         return [("recurrent", 2.0 * given[0] * (_size(cell.kernel) + _size(cell.recurrent_kernel)), 1)]
     if name == "MultiHeadAttention" and result is not None:
-        length, width = result[0], layer.num_heads * layer.key_dim
-        dense, attention = 2.0 * length * layer.count_params(), 4.0 * length * length * width
-        return [("dense", dense, 4), ("attention", attention, 1)]
+        length = result[0]
+        inner = attention(layer.num_heads * length, length, layer.key_dim, layer.value_dim)
+        return [("dense", 2.0 * length * layer.count_params(), 4), ("attention", inner, 1)]
     kernel = getattr(layer, "kernel", None)
     if kernel is None or result is None:
         return []

@@ -11,7 +11,7 @@ from typing import AbstractSet, Any, Callable, Dict, Iterable, List, Optional, S
 
 from ... import structures
 from ...handlers import suppressed
-from ..operations import BACKWARD, shares
+from ..operations import BACKWARD, attention, shares
 from . import compiler, outputs
 from .values import Reading
 
@@ -206,10 +206,9 @@ def _bytes(values: Any) -> int:
 
 
 def _attention(args: Tuple[Any, ...]) -> int:
-    """Two products, of queries with keys and of weights with values, for each head; causal masks are not counted."""
     query, key, value = args[:3]
-    *heads, length, width = query.shape
-    return 2 * int(math.prod(heads)) * int(length) * int(key.shape[-2]) * int(width + value.shape[-1])
+    *rows, width = map(int, query.shape)
+    return attention(math.prod(rows), int(key.shape[-2]), width, int(value.shape[-1]))
 
 
 def _recurrent(args: Tuple[Any, ...]) -> int:
@@ -223,7 +222,7 @@ def _inner(rows: Any, keys: Any, weights: Sequence[Any]) -> List[Tuple[str, int]
     count, width, length = rows.numel() // rows.shape[-1], int(rows.shape[-1]), int(keys.shape[1])
     return [
         *(("dense", 2 * count * int(weight.numel())) for weight in weights),
-        ("attention", 4 * count * length * width),
+        ("attention", attention(count, length, width, width)),
     ]
 
 

@@ -37,6 +37,15 @@ def test_recurrent_attention_and_nested_models(keras):
     assert seen["layers"] == 2 + 5
 
 
+def test_values_of_an_attention_have_a_width_of_their_own(keras):
+    layers = keras.layers
+    source = keras.Input((7, 16))
+    model = keras.Model(source, layers.MultiHeadAttention(num_heads=2, key_dim=8, value_dim=3)(source, source))
+    seen = features(model, training=False)
+    attention = 2 * 2 * 7 * 7 * (8 + 3)
+    assert seen["mix_attention"] == pytest.approx(attention / (attention + 2 * 7 * model.count_params()))
+
+
 def test_a_model_whose_layers_have_no_shapes(keras):
     class Own(keras.Model):
         def __init__(self):
