@@ -48,7 +48,7 @@ class ActionModule(ModakAction):
     ARGUMENTS = arguments_of("deployment")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        check_extra_variables(self._loader, arguments["variables"])
+        check_extra_variables(self._loader, arguments["variables"], arguments["playbook"])
         variables = {name: arguments[name] for name in OPTIONS}
         if arguments["documents"]:
             sections, deployment, options = self._from_documents(arguments, variables, task_vars)

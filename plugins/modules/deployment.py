@@ -57,6 +57,11 @@ options:
     type: list
     elements: str
     default: []
+  playbook:
+    description: The playbook that O(variables) are for; an extra variable that it does not support is an error.
+    type: str
+    choices: [deploy, benchmark, tune]
+    default: deploy
   force:
     description: Variable of the playbooks, which overrides what O(documents) say; checked and returned in RV(options).
     type: raw

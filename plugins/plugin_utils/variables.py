@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 
 try:
     from modak_deploy.documents import RunOptions, plain
@@ -23,6 +24,8 @@ SECTIONS = ("application", "target", "other_targets", "request", "job")
 """The sections of a deployment document."""
 DOCUMENTS = "deployment"
 """The variable that names documents."""
+OTHERS = {"benchmark": (), "tune": ("batch", "budget", "confirm", "rounds")}
+"""Playbooks that do something else than to deploy, and their own variables besides those of the role of their name."""
 
 
 def options() -> list[str]:
@@ -30,15 +33,30 @@ def options() -> list[str]:
     return list(RunOptions.model_fields)
 
 
-def check_extra_variables(loader: DataLoader, names: Collection[str]) -> None:
-    """Raise InputError for an extra variable among ``names`` that is nearly one of the playbooks'.
+def check_extra_variables(loader: DataLoader, names: Collection[str], playbook: str = "deploy") -> None:
+    """Raise InputError for an extra variable among ``names`` that is nearly one of the playbook's, or not for it.
 
-    An extra variable of another name may belong to the user's inventory, so that it passes.
+    An extra variable of another name may belong to the user's inventory, so that it passes. What is for another
+    playbook passes where it is no extra variable: documents and the inventory are for all of them.
     """
-    valid_names = [*SECTIONS, DOCUMENTS, *options()]
+    valid_names = [*SECTIONS, DOCUMENTS, *options(), *OTHERS.get(playbook, ())]
     for name in load_extra_vars(loader):
-        if name in names and name not in valid_names and (near := close_match(name, valid_names, cutoff=0.8, prefix=6)):
+        if name not in names:
+            continue
+        if playbook in OTHERS and name in options() and name not in arguments_of(playbook):
+            raise InputError(f"the extra variable '{name}' is not supported by '{playbook}'", hint="leave it out")
+        if name not in valid_names and (near := _near(name, valid_names, playbook)):
             raise InputError(f"the extra variable '{name}' is unknown", hint=f"did you mean '{near}'?")
+
+
+def _near(name: str, valid_names: Collection[str], playbook: str) -> str | None:
+    """Return what a name is probably meant to be; of a role's own variables, only what follows the prefix counts."""
+    prefix = f"{playbook}_"
+    if playbook not in OTHERS or not name.startswith(prefix):
+        return close_match(name, valid_names, cutoff=0.8, prefix=6)
+    own, given = arguments_of(playbook), name.removeprefix(prefix)
+    near = None if given in own else close_match(given, own, cutoff=0.8, prefix=6)
+    return near and prefix + near
 
 
 def document_files(value: Any) -> list[Path]:

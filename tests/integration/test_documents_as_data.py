@@ -136,6 +136,33 @@ def test_misspelt_and_mistyped_variables(machine_site: Site, arguments: list[str
     assert not machine_site.results.exists()
 
 
+OF_OTHERS: list[tuple[str, str, str]] = [
+    ("benchmark", "wait=false", "the extra variable 'wait' is not supported by 'benchmark'; leave it out"),
+    ("benchmark", "benchmark_limt=1m", "unknown; did you mean 'benchmark_limit'?"),
+    ("tune", "round=1", "the extra variable 'round' is unknown; did you mean 'rounds'?"),
+]
+
+
+@pytest.mark.parametrize(("playbook", "variable", "sentence"), OF_OTHERS, ids=[words for _, words, _ in OF_OTHERS])
+def test_variables_of_playbooks_that_do_not_deploy(
+    machine_site: Site, playbook: str, variable: str, sentence: str
+) -> None:
+    machine_site.write({"application": {"name": "never", "executable": "true"}})
+    one_sentence(machine_site.play(playbook, "-e", variable), sentence)
+    assert not machine_site.results.exists()
+
+
+def test_what_a_group_says_of_other_playbooks_is_no_matter(machine_site: Site) -> None:
+    """``wait`` of group_vars is for deployments: a benchmark of the same group goes on, as it does with documents."""
+    (machine_site.folder / "group_vars").mkdir()
+    (machine_site.folder / "group_vars" / "all.yml").write_text("wait: false\nforce: true\n")
+    (machine_site.folder / "hosts.yml").write_text("all: {hosts: {localhost: {ansible_connection: local}}}\n")
+    others = {"target": {"name": "here"}, "other_targets": [{"name": "there"}]}
+    machine_site.write({"application": {"name": "never", "executable": "true"}, **others})
+    for playbook in ("benchmark", "tune"):  # what is refused comes after the variables
+        one_sentence(machine_site.play(playbook, "-i", "hosts.yml"), "other_targets is not supported")
+
+
 def test_a_variable_of_the_user_passes(machine_site: Site) -> None:
     machine_site.write({"application": {"name": "free", "executable": "true"}})
     checked = machine_site.play("deploy", "--check", "-e", "site_color=blue")
