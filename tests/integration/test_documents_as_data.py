@@ -163,6 +163,34 @@ def test_what_a_group_says_of_other_playbooks_is_no_matter(machine_site: Site) -
         one_sentence(machine_site.play(playbook, "-i", "hosts.yml"), "other_targets is not supported")
 
 
+INVENTORY = "all: {hosts: {far: {ansible_host: 192.0.2.1}}}\n"
+LIMITS = [
+    ("none", "nowhere", False),
+    ("none", "localhost,this-machine", True),
+    ("hosts", "far", False),
+    ("hosts", "localhost,this-machine,far", True),
+]
+
+
+@pytest.mark.parametrize(("inventory", "limit", "runs"), LIMITS, ids=[f"{given}-{limit}" for given, limit, _ in LIMITS])
+def test_a_limit_that_leaves_out_this_machine_is_an_error(
+    machine_site: Site, inventory: str, limit: str, runs: bool
+) -> None:
+    machine_site.write({"application": {"name": "limited", "executable": "true"}})
+    (machine_site.folder / "hosts.yml").write_text(INVENTORY)
+    hosts = ["-i", "hosts.yml"] if inventory == "hosts" else []
+    ended = machine_site.play("deploy", "--check", "--limit", limit, *hosts)
+    if not runs:
+        one_sentence(ended, f"--limit '{limit}' leaves out localhost", f"add it: --limit 'localhost,{limit}'")
+    assert runs == (ended.code == 0), ended.text
+
+
+@pytest.mark.parametrize("playbook", ["benchmark", "tune", "undeploy"])
+def test_no_playbook_ends_well_where_nothing_runs(machine_site: Site, playbook: str) -> None:
+    machine_site.write({"application": {"name": "limited", "executable": "true"}})
+    one_sentence(machine_site.play(playbook, "--limit", "nowhere"), "--limit 'nowhere' leaves out localhost")
+
+
 def test_a_variable_of_the_user_passes(machine_site: Site) -> None:
     machine_site.write({"application": {"name": "free", "executable": "true"}})
     checked = machine_site.play("deploy", "--check", "-e", "site_color=blue")
