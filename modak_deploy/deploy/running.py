@@ -227,7 +227,7 @@ def _record(plan: Plan, result: JobResult, search: Sequence[Path]) -> int:
 def learn(new: int | None, plan: Plan, notice: Callable[[str], None]) -> None:
     """Let the time model keep up where ``new`` measurements were recorded; it is one of the shipped catalogue."""
     if new and not plan.request.catalogue:
-        from modak_deploy.optimiser.refitting import keep_current
+        from modak_deploy.performance.refitting import keep_current
 
         keep_current(notice)
 

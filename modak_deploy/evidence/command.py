@@ -1,7 +1,7 @@
 """What ``modak report`` and ``modak benchmark`` do."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,7 +78,7 @@ def benchmark(
     write_report(report_of_results(finished.folder), page)
     lines.append(f"written: {page}")
     if record:
-        lines.append(recorded(finished))
+        lines.append(recorded(finished, _say))
     answer({"benchmark": finished, "page": page}, "\n".join(lines))
 
 
@@ -101,18 +101,22 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def recorded(finished: "Finished") -> str:
-    """Add what was measured to the store; return a sentence on it."""
+def recorded(finished: "Finished", notice: Callable[[str], None]) -> str:
+    """Add what was measured to the store, and let the time model keep up with it; return a sentence on the store."""
     from modak_deploy.catalogue.catalogue import load_catalogue
     from modak_deploy.evidence.benchmark import measurements_of
+    from modak_deploy.performance.refitting import keep_current
     from modak_deploy.performance.store import Store
 
     opened = Store(store_in_use())
     try:
         new, repeated = opened.add(measurements_of(finished, load_catalogue()))
-        return f"{new} new measurements, {repeated} known already, in {opened.name}"
+        name = opened.name
     finally:
         opened.close()
+    if new:
+        keep_current(notice)
+    return f"{new} new measurements, {repeated} known already, in {name}"
 
 
 def protocol_of(options: Mapping[str, object]) -> Protocol:

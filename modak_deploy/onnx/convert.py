@@ -61,6 +61,10 @@ def convert(
     if record:
         count, store = add_to_store(done)
         report(f"{plural(count, 'measurement')} added to {store}")
+        if count:
+            from modak_deploy.performance.refitting import keep_current
+
+            keep_current(report)
     return bundle
 
 

@@ -74,8 +74,13 @@ def record(
 
 
 def _added(new: int, present: int, store: str) -> None:
+    """Say what was added, and let the time model keep up with it."""
     value = {"new": new, "known_already": present, "store": store}
     answer(value, f"{new} new, {present} known already, in {store}")
+    if new:
+        from modak_deploy.performance.refitting import keep_current
+
+        keep_current(typer.echo)
 
 
 @measurements.command()

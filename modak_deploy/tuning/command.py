@@ -68,9 +68,14 @@ def tune(
             dry=dry,
         )
         try:
-            return plan, work.run()
+            outcome = work.run()
         except WouldSubmit:
             return plan, None
+    if outcome.recorded and not deployment.request.catalogue:
+        from modak_deploy.performance.refitting import keep_current
+
+        keep_current(say)
+    return plan, outcome
 
 
 def _copied(folder: Path, plan: Plan, copy: Path) -> Path:

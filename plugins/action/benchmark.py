@@ -69,7 +69,7 @@ class ActionModule(JobAction):
         for line in table_lines(finished):
             show(line)
         if arguments["record"]:
-            show(recorded(finished))
+            show(recorded(finished, show))
         return {
             "changed": changed,
             "configurations": names,

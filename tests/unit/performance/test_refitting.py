@@ -5,17 +5,20 @@ import os
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 from lawful import measured
 from modak_deploy.catalogue import load_catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.optimiser import refitting
-from modak_deploy.optimiser.refitting import GROWTH, keep_current
-from modak_deploy.performance import fitting
+from modak_deploy.evidence import benchmark
+from modak_deploy.evidence.command import recorded
+from modak_deploy.performance import fitting, refitting
+from modak_deploy.performance.cli import measurements
 from modak_deploy.performance.fitting import TooFewError, fit
 from modak_deploy.performance.modelling import report
 from modak_deploy.performance.paths import FITTING_VARIABLE, model_folder
-from modak_deploy.performance.records import Table, load_measurements
+from modak_deploy.performance.records import Table, load_measurements, to_line
+from modak_deploy.performance.refitting import GROWTH, keep_current
 from modak_deploy.performance.store import Filter, Store
 from modak_deploy.performance.timemodel import Held, TimeModel, read_description
 
@@ -247,3 +250,21 @@ def test_too_few_workloads_are_no_fault(monkeypatch):
     monkeypatch.setattr(refitting, "fit", too_few)
     assert not kept()
     assert not (model_folder() / "model.json").exists()
+
+
+def test_it_keeps_up_with_what_is_imported(tmp_path):
+    (tmp_path / "records.jsonl").write_text("".join(map(to_line, RECORDS)), encoding="utf-8")
+    count = len(load_measurements().records) + len(RECORDS)
+    for told in (f"fitting the time model to {count} measurements", ""):  # the second time, nothing is new
+        ended = CliRunner().invoke(measurements, ["import", str(tmp_path / "records.jsonl")])
+        assert ended.exit_code == 0, ended.output
+        assert ended.stderr.strip() == told
+        assert read_description(model_folder()).measurements == count
+
+
+def test_it_keeps_up_with_what_a_benchmark_records(monkeypatch):
+    monkeypatch.setattr(benchmark, "measurements_of", lambda finished, catalogue: RECORDS)
+    notices = []
+    assert recorded(None, notices.append).startswith(f"{len(RECORDS)} new measurements, 0 known already")
+    assert recorded(None, notices.append).startswith("0 new measurements")
+    assert notices == [f"fitting the time model to {len(load_measurements().records) + len(RECORDS)} measurements"]
