@@ -23,7 +23,7 @@ from .runs import Run, fail, printable, remove, tail
 
 TASKS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID", "SGE_TASK_ID")
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2): conmon and its container become our children, so that their time is counted
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1  # of the parent's thread: a job's shell has one, and ``modak benchmark study`` waits in its own
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SLOW = 10.0
 """Times as long as the default, from which on a configuration that has run for long besides is ended."""

@@ -1,7 +1,11 @@
 """The study of native runs against containers: its options, its commands, and a tiny run of the native kind."""
 
+import os
 import runpy
+import shlex
+import subprocess
 import sys
+import time
 import types
 from collections import Counter
 from pathlib import Path
@@ -16,6 +20,7 @@ from modak_deploy.evidence.page import render
 from modak_deploy.evidence.report import report_of_results
 from modak_deploy.evidence.study import Study, carry_out, check_study
 
+TOP = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import json, sys
 json.dump({"arguments": sys.argv[1:]}, open("result.json", "w"))
@@ -93,6 +98,18 @@ def runs_below(process, folder):
         return (process / "cwd").readlink().is_relative_to(folder)
     except OSError:
         return False
+
+
+def test_a_study_under_nohup_outlives_the_shell_that_began_it(tmp_path, program):
+    """Its driver ends with the process that waits for it, and not with that one's parent."""
+    options = ["--network=snn", "--phase=training", "--kind=native", "--runs=2", "--others=1000"]
+    study = [sys.executable, "-m", "modak_deploy", "benchmark", "study", *options, f"--script={program}"]
+    begun = f"nohup {shlex.join([*study, '--results', 'results'])} >out 2>&1 &"
+    subprocess.run(["sh", "-c", begun], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(TOP)}, check=True)
+    finished, deadline = tmp_path / "results" / "snn-training" / "benchmark.json", time.monotonic() + 60
+    while not finished.is_file() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert finished.is_file(), (tmp_path / "out").read_text()
 
 
 def test_what_cannot_be_written_is_an_error(tmp_path, program, monkeypatch):
