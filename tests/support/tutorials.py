@@ -2,11 +2,13 @@
 
 A block ``yaml``, ``python`` or ``ini`` whose first line is a comment with a file name is that file. A block
 ``console`` has commands after ``$``, each with its output below, in which a line ``...`` stands for any lines; the
-commands share a shell, as far as its folder goes. A block ``sh`` is the installation,
-which only the newcomer's test carries out.
+commands share a shell, as far as its folder goes. A block ``text`` has lines of the outputs above it, which another
+run may have in another order and with other levers. A block ``sh`` is the installation, which only the newcomer's test
+carries out.
 
-``python tests/support/tutorials.py PAGE...`` runs pages and corrects the outputs in them; numbers, times and folders
-differ from run to run and are not compared.
+``python tests/support/tutorials.py PAGE...`` runs pages and corrects the outputs in them. How long something took
+differs from run to run, so that words, units and the order of columns are compared, and that figures stand where the
+page has some. Of what Ansible counts (``changed=0``) the numbers are compared, too.
 """
 
 import os
@@ -19,11 +21,17 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
+
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.model.trials import TrialState
 
 TOP = Path(__file__).resolve().parents[2]
 FOLDER = TOP / "docs" / "tutorials"
-BLOCK = re.compile(r"^```(?P<kind>console|yaml|python|ini|sh)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(?P<kind>console|text|yaml|python|ini|sh)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (?P<name>[\w./-]+\.\w+)\n")
+NUMBER = re.compile(r"(?<![a-z]=)(?<!\d)\d+(\.\d+)?")
+"""A number that may be another one in the next run."""
 HOST, USER = "login.example.org", "alice"
 SHOWN_HOME = "/home/alice"
 
@@ -134,6 +142,7 @@ class Shell:
 
 def executed(text: str, shell: Shell) -> str:
     """Return a page's text with the outputs that its commands print, those excepted that are as the page says."""
+    outputs: list[str] = []
 
     def block(match: re.Match[str]) -> str:
         body = match["body"]
@@ -141,8 +150,11 @@ def executed(text: str, shell: Shell) -> str:
             parts = []
             for command, before in zip(commands(body), shown(body), strict=True):
                 printed = shell.run(command)
+                outputs.append(printed)
                 parts.append(f"$ {command}\n{before if same(before, printed) else printed}")
             return f"```console\n{''.join(parts)}```"
+        if match["kind"] == "text":
+            return f"```text\n{excerpt(body, ''.join(outputs))}```"
         if match["kind"] != "sh" and (file := FILE.match(body)):
             path = shell.first / file["name"]
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -161,9 +173,26 @@ def same(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, "".join(f"{line} " for line in comparable(printed))) is not None
 
 
+def excerpt(expected: str, printed: str) -> str:
+    """Return the ``expected`` lines where all are among those ``printed``, else the latter that begin as they do."""
+    lines = printed.splitlines()
+    if {shape(line) for line in expected.splitlines()} <= {shape(line) for line in lines}:
+        return expected
+    begin = {line.split()[0] for line in expected.splitlines() if line.strip()}
+    return "".join(f"{line}\n" for line in lines if line.split()[:1] and line.split()[0] in begin)
+
+
+def shape(line: str) -> str:
+    """Return a line on a trial without what differs: figures, which levers it is about, how it ended and why."""
+    levers = "|".join(map(re.escape, sorted((*load_catalogue().levers, "as-is"), key=len, reverse=True)))
+    plain = re.sub(rf"(?<![\w-])({levers})(\+({levers}))*(?![\w-])", "LEVER", " ".join(NUMBER.sub("0", line).split()))
+    plain = re.sub(rf": ({'|'.join(get_args(TrialState))})\b", ": STATE", plain)
+    return plain.rpartition(": ")[0] or plain
+
+
 def comparable(text: str) -> list[str]:
     """Return the lines of a page without what differs from run to run: numbers, widths, lengths of lines."""
-    plain = re.sub(r"\d+(\.\d+)?", "0", text)
+    plain = NUMBER.sub("0", text)
     return [re.sub(r"[*\s|-]+", " ", line).strip() for line in plain.splitlines() if line.strip()]
 
 
