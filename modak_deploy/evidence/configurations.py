@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -99,8 +98,7 @@ def _exact(plan: Plan, exact: ExactConfiguration, catalogue: Catalogue) -> Plan:
         numerics=asked.numerics, trials="none", catalogue=asked.catalogue, budget=asked.budget, configuration=exact
     )
     deployment = Deployment(application=plan.application, target=plan.target, request=request, job=plan.job)
-    now = datetime.strptime(plan.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    return make_plan(deployment, plan.facts, plan.sources, now=now, catalogue=catalogue)
+    return make_plan(deployment, plan.facts, plan.sources, now=plan.created_at, catalogue=catalogue)
 
 
 def entry(plan: Plan, *, counts: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import LONGEST_SECONDS, Line, Model, NonNegative, Positive, Seconds, Text
+from modak_deploy.performance.recording import MOST_UNITS
 from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval, t975
 from modak_deploy.reported import MAX_TIME
 
@@ -89,7 +90,7 @@ class Repeat(Model):
         if self.first is not None:
             units = [self.first, *self.later]
         elif self.steady and self.units and self.units > 1:
-            count = min(self.units, 1000)
+            count = min(self.units, MOST_UNITS)
             unit = self.steady * self.units / count
             units = [unit + (self.compile or 0.0), *[unit] * (count - 1)]
         else:

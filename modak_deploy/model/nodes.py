@@ -2,6 +2,7 @@
 
 from modak_deploy.errors import InfeasibleError, InputError
 from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import SINGLE_NODE, Facts, Node, Partition
 from modak_deploy.util.text import nearest
 
@@ -41,6 +42,11 @@ def _merged(described: Partition, discovered: Partition | None) -> Partition:
 
 def _fields(node: Node, names: dict[str, object]) -> dict[str, object]:
     return {name: getattr(node, name) for name in names}
+
+
+def node_of_plan(plan: Plan) -> Node:
+    """Return the hardware of the node that the job of a Plan runs on."""
+    return node_of(plan.asked, plan.facts, partition_of(plan.asked, plan.facts))
 
 
 def node_of(deployment: Deployment, facts: Facts, partition: Partition | None) -> Node:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -9,6 +10,7 @@ from pydantic import Field, model_validator
 from modak_deploy.model.application import Application
 from modak_deploy.model.base import Line, Model, Name, Positive, RuntimeName, SchedulerName, Sha256, Text, VariableName
 from modak_deploy.model.cloud import Estimate, InstancePlan
+from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.execution import Image, Launch, RankStart, Resources, Source
 from modak_deploy.model.request import JobOptions, Request
 from modak_deploy.model.target import Facts, Target
@@ -18,6 +20,7 @@ from modak_deploy.util.digest import sha256_of
 __all__ = [
     "TIMED",
     "VERSION",
+    "WRITTEN_TIME",
     "Basis",
     "Candidate",
     "Elsewhere",
@@ -39,6 +42,8 @@ __all__ = [
 
 VERSION = 2
 """Of the schema that this modak reads and writes."""
+WRITTEN_TIME = "%Y-%m-%dT%H:%M:%SZ"
+"""How ``created`` is written."""
 Basis = Literal["measurement", "trial", "model", "modelled", "rule", "none"]
 """What a prediction rests on, best first: whole runs, units that were tried while a job ran, the time model, seconds
 from other hardware that the catalogue's figures of both carry over, a ratio from elsewhere; ``none`` means that no time
@@ -238,6 +243,16 @@ class Plan(Model):
     def surveys(self) -> bool:
         """Whether the job measures all sets of levers, and so is no run of its configuration."""
         return self.chosen.launch is not None and self.chosen.launch.trials == "survey"
+
+    @property
+    def asked(self) -> Deployment:
+        """What was asked, of its own target alone."""
+        return Deployment(application=self.application, target=self.target, request=self.request, job=self.job)
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made."""
+        return datetime.strptime(self.created, WRITTEN_TIME).replace(tzinfo=UTC)
 
     def questions(self) -> frozenset[str]:
         """Return the hashes of what was asked of all targets."""

@@ -11,9 +11,10 @@ from modak_deploy.catalogue.names import accelerator_name
 from modak_deploy.errors import InfeasibleError
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.measurement import Ratio
-from modak_deploy.model.nodes import node_of, partition_of
+from modak_deploy.model.nodes import node_of, node_of_plan, partition_of
 from modak_deploy.model.plan import (
     TIMED,
+    WRITTEN_TIME,
     Plan,
     Ranked,
     Rejected,
@@ -77,7 +78,7 @@ def make_plan(
         *filter(None, [trials, advice(deployment, best, others, chosen.launch)]),
     ]
     return Plan(
-        created=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created=now.astimezone(UTC).strftime(WRITTEN_TIME),
         name=deployment.job.name or deployment.application.name,
         scheduler=scheduler,
         application=deployment.application,
@@ -200,8 +201,7 @@ def _without(unavailable: Mapping[str, str]) -> str | None:
 def _budget(deployment: Deployment, decision: Decision, resources: Resources, price: float | None) -> str | None:
     """Tell that nobody knows whether the budget is kept: no time is known, and the wall time may cost more."""
     budget, wall_time = deployment.request.budget, deployment.job.wall_time
-    observations = decision.predictions[decision.chosen].basis in TIMED
-    if budget is None or observations:
+    if budget is None or decision.predictions[decision.chosen].basis in TIMED:
         return None
     if wall_time is not None and wall_time * resources.nodes / 3600 * (1.0 if price is None else price) <= budget:
         return None
@@ -210,8 +210,7 @@ def _budget(deployment: Deployment, decision: Decision, resources: Resources, pr
 
 def chosen_location(plan: Plan, catalogue: Catalogue) -> Location:
     """Return the location of a Plan's chosen candidate; InfeasibleError where it cannot be used any more."""
-    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
-    node = node_of(asked, plan.facts, partition_of(asked, plan.facts))
+    asked, node = plan.asked, node_of_plan(plan)
     image = plan.chosen.image.entry if plan.chosen.image is not None else None
     images = frozenset({image} if image else ())
     locations = locations_of(asked, plan.facts, node, catalogue, plan.chosen.resources.ranks, images, {})

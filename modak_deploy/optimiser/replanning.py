@@ -1,11 +1,9 @@
 """A new decision on what a Plan was asked, where something that it relied on turned out not to be available."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from modak_deploy.catalogue.catalogue import Catalogue
-from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Plan
 from modak_deploy.optimiser.instances import Limits, plan_on_instance
 from modak_deploy.optimiser.planner import make_plan
@@ -19,8 +17,7 @@ def replan(
 
     Each is named with the reason, which the new Plan repeats. InfeasibleError where nothing can do without them.
     """
-    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
-    now = datetime.strptime(plan.created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    asked, now = plan.asked, plan.created_at
     if plan.instance is None:
         fresh = make_plan(
             asked,

@@ -6,7 +6,7 @@ from modak_deploy.catalogue.effects import Cores
 from modak_deploy.errors import InfeasibleError, TargetError
 from modak_deploy.model.base import SchedulerName
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.model.nodes import node_of, partition_of
+from modak_deploy.model.nodes import node_of_plan
 from modak_deploy.model.plan import Plan, Resources
 from modak_deploy.model.target import SINGLE_NODE, Facts, Node, Partition
 from modak_deploy.util.text import plural
@@ -15,8 +15,7 @@ from modak_deploy.util.units import gib
 
 def price_of(plan: Plan) -> float | None:
     """Return the price of a node that a Plan reserves for an hour; None where it has none."""
-    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
-    return node_of(asked, plan.facts, partition_of(asked, plan.facts)).price
+    return node_of_plan(plan).price
 
 
 def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:

@@ -15,10 +15,9 @@ from modak_deploy.documents.validation import diagnostics_of
 from modak_deploy.engines.registry import package_of
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import LONGEST_SECONDS
-from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
-from modak_deploy.model.nodes import node_of, partition_of
+from modak_deploy.model.nodes import node_of_plan
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import SINGLE_NODE
 from modak_deploy.model.trials import RestartCandidate
@@ -129,8 +128,7 @@ def is_learnt_from(plan: Plan, result: JobResult) -> bool:
 
 def is_undisturbed(plan: Plan, result: JobResult) -> bool:
     """Return whether the job's node was known to be free of other work when it started."""
-    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
-    cores = node_of(asked, plan.facts, partition_of(asked, plan.facts)).cores or 1
+    cores = node_of_plan(plan).cores or 1
     return result.load is not None and result.load <= max(_QUIET * cores, 0.5)
 
 
@@ -273,8 +271,7 @@ def _software(plan: Plan, catalogue: Catalogue) -> dict[str, str]:
 
 
 def _hardware(plan: Plan, catalogue: Catalogue) -> Hardware:
-    asked = Deployment(application=plan.application, target=plan.target, request=plan.request, job=plan.job)
-    node = node_of(asked, plan.facts, partition_of(asked, plan.facts))
+    node = node_of_plan(plan)
     resources = plan.chosen.resources
     gpus = resources.gpus if node.accelerators else 0
     return Hardware(

@@ -13,7 +13,6 @@ from modak_deploy.errors import InputError, JobError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import JobInput, Jobs
 from modak_deploy.jobs.files import LocalSource
-from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.plan import Launch, Plan
 from modak_deploy.model.trials import RestartCandidate, RestartPlan, RestartResult
@@ -104,12 +103,7 @@ class Search:
         """
         key = plan.inputs[:16]
         self._plan = _base(folder / f"{key}.plan.json", plan)
-        self._deployment = Deployment(
-            application=self._plan.application,
-            target=self._plan.target,
-            request=self._plan.request,
-            job=self._plan.job,
-        )
+        self._deployment = self._plan.asked
         self._catalogue, self._jobs, self._sources = catalogue, jobs, sources
         self._results, self._say, self._options = results, say, options or Options()
         self._realise, self._store, self._dry = realise, store, dry

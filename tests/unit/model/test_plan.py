@@ -2,6 +2,7 @@
 
 import ast
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ from jobplans import plan
 from modak_deploy.documents import check
 from modak_deploy.errors import InputError
 from modak_deploy.kept import OutdatedPlanError, kept_plan
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.nodes import node_of_plan
 from modak_deploy.model.plan import Plan
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
 
 TOP = Path(__file__).parents[3]
 
@@ -100,3 +105,11 @@ def test_only_the_optimiser_makes_or_changes_a_plan() -> None:
             assert not text.startswith(("Plan(", "Plan.model_construct(", "Candidate(")), where
             owner, _, call = text.partition(".model_copy(")
             assert not (call and owner.rpartition(".")[2] in ("plan", "chosen", "unplanned")), where
+
+
+def test_what_was_asked_and_when_is_told_as_the_optimiser_took_it() -> None:
+    asked = {"application": {"name": "probe", "executable": "true"}, "job": {"wall_time": 60}}
+    deployment, now = Deployment.model_validate(asked), datetime(2026, 1, 1, tzinfo=UTC)
+    facts = Facts.model_validate({"hostname": "here", "node": {"cores": 8}})
+    made = make_plan(deployment, facts, [], now=now)
+    assert (made.asked, made.created_at, node_of_plan(made).cores) == (deployment, now, 8)
