@@ -2,15 +2,20 @@
 
 import json
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel
 
 from modak_deploy.documents.reading import read_text
+from modak_deploy.documents.validation import check
 from modak_deploy.errors import InputError
 
+T = TypeVar("T", bound=BaseModel)
 
-def read_json(path: Path, hint: str = "") -> Any:
-    """Return what a JSON file holds; InputError names the file, the line where there is one, and the ``hint``."""
-    return parse_json(read_text(path), str(path), hint)
+
+def read_model(path: Path, model: type[T]) -> T:
+    """Return what a JSON file holds as ``model``; InputError names the file and each problem of it."""
+    return check(model, parse_json(read_text(path), str(path)), origin=str(path))
 
 
 def parse_json(text: str, origin: str, hint: str = "") -> Any:

@@ -7,9 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from modak_deploy.documents import check
-from modak_deploy.documents.jsontext import parse_json
-from modak_deploy.documents.reading import read_text
+from modak_deploy.documents.jsontext import read_model
 from modak_deploy.errors import InputError
 from modak_deploy.evidence.protocol import Outcome, Protocol, Repeat, outcomes, read_repeats
 from modak_deploy.model.base import Line, Model, Name
@@ -64,7 +62,7 @@ def write_description(folder: Path, description: Description) -> None:
 def read_finished(folder: Path) -> Finished:
     """Return a benchmark from its results folder; InputError names the file and what is wrong with it."""
     path = folder / DESCRIPTION
-    description = check(Description, parse_json(read_text(path), str(path)), origin=str(path))
+    description = read_model(path, Description)
     measured = {plan.chosen.name for plan in description.plans}
     repeats = read_repeats(folder / REPEATS, description.repeats)
     repeats = [repeat for repeat in repeats if not measured or repeat.name in measured]

@@ -4,17 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from modak_deploy.documents import check
-from modak_deploy.documents.jsontext import parse_json
-from modak_deploy.documents.reading import read_text
+from modak_deploy.documents.jsontext import read_model
 from modak_deploy.evidence import values
 from modak_deploy.evidence.marks import Mark, divided
 from modak_deploy.evidence.view import Facts, Figure, Intervals, Part, Phase, Row, Section, Timeline, Tone, Value
 from modak_deploy.model.job import Counted, JobResult, Trial
 from modak_deploy.model.plan import Basis, Gain, Plan, Prediction
+from modak_deploy.performance.recording import JOB, PLAN
 from modak_deploy.util.text import plural
 
-PLAN, RESULT = "plan.json", "job.json"
 SHOWN = 40
 """Candidates and trials in a table; the files beside the report have all of them."""
 _REJECTED = 200
@@ -44,12 +42,8 @@ class DeployedJob:
 
 def read_job(folder: Path) -> DeployedJob:
     """Return what lies in the results folder of one run; InputError names the file and what is wrong with it."""
-    path = folder / PLAN
-    plan = check(Plan, parse_json(read_text(path), str(path)), origin=str(path))
-    path = folder / RESULT
-    if not path.is_file():
-        return DeployedJob(folder, plan, None)
-    return DeployedJob(folder, plan, check(JobResult, parse_json(read_text(path), str(path)), origin=str(path)))
+    plan, result = read_model(folder / PLAN, Plan), folder / JOB
+    return DeployedJob(folder, plan, read_model(result, JobResult) if result.is_file() else None)
 
 
 def job_section(job: DeployedJob) -> Section:

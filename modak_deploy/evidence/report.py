@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from modak_deploy.errors import InputError
 from modak_deploy.evidence import values
-from modak_deploy.evidence.jobs import PLAN, RESULT, DeployedJob, job_section, job_values, read_job
+from modak_deploy.evidence.jobs import DeployedJob, job_section, job_values, read_job
 from modak_deploy.evidence.page import render, render_csv
 from modak_deploy.evidence.view import Report, Section, Table, Value
+from modak_deploy.performance.recording import PLAN
 from modak_deploy.util.files import PRIVATE, write_atomically
 from modak_deploy.util.text import plural
 
@@ -201,8 +202,6 @@ def _write_job_report(folder: Path) -> None:
 
 __all__ = [
     "JOB_REPORT",
-    "PLAN",
-    "RESULT",
     "Report",
     "Value",
     "read_job",

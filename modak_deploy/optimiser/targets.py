@@ -118,16 +118,9 @@ class _Amount:
 
 def _least(plan: Plan) -> _Amount | None:
     """Return seconds, or costs where the objective is cost; None where no absolute figure is known."""
-    prediction = plan.prediction
-    if prediction.seconds is None:
-        return None
-    ends = prediction.low, prediction.high
-    low, high = (prediction.seconds if end is None else end for end in ends)
-    seconds = Interval(prediction.seconds, low, high)
-    if plan.request.objective != "cost":
-        return _Amount(seconds, "s")
-    cost = cost_of(plan)
-    return None if cost is None else _Amount(Interval(cost.value, cost.low, cost.high), cost.unit or "")
+    seconds = seconds_of(plan.prediction)
+    least = cost_of(plan) if seconds is not None and plan.request.objective == "cost" else seconds
+    return None if least is None else _Amount(Interval(least.value, least.low, least.high), least.unit or "")
 
 
 def cost_of(plan: Plan) -> Estimate | None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -80,7 +81,7 @@ def _added(new: int, present: int, store: str) -> None:
     if new:
         from modak_deploy.performance.refitting import keep_current
 
-        keep_current(typer.echo)
+        keep_current(partial(typer.echo, err=True))
 
 
 @measurements.command()

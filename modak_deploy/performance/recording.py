@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.catalogue.names import accelerator_name
-from modak_deploy.documents import check
-from modak_deploy.documents.jsontext import read_json
+from modak_deploy.documents.jsontext import read_model
 from modak_deploy.documents.validation import diagnostics_of
 from modak_deploy.engines.registry import package_of
 from modak_deploy.errors import InputError
@@ -33,7 +32,6 @@ MOST_UNITS = 1000
 """Units of a workload that are recorded one by one."""
 _QUIET = 0.1
 """Neighbours' load for each core of a node up to which a job counts as undisturbed."""
-T = TypeVar("T", bound=BaseModel)
 
 
 def add_results(
@@ -66,7 +64,7 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
     and of each later one; where it does not, the launcher may, and else only the whole is known. InputError when the
     job did not complete, or the workload has no name.
     """
-    plan, job = _read(folder / PLAN, Plan), _read(folder / JOB, JobResult)
+    plan, job = read_model(folder / PLAN, Plan), read_model(folder / JOB, JobResult)
     if job.tag != plan.tag():
         raise InputError(f"{folder / JOB}: it is of another job than {PLAN}: {job.tag}, not {plan.tag()}")
     if job.state != "completed":
@@ -201,10 +199,6 @@ def _tried_and_chosen(plan: Plan, job: JobResult) -> RestartCandidate | None:
         return None
     offered = {candidate.name: candidate for candidate in plan.restart.candidates}
     return offered.get(job.restart.chosen or "")
-
-
-def _read(path: Path, model: type[T]) -> T:
-    return check(model, read_json(path), origin=str(path))
 
 
 def _run(
