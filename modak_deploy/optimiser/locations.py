@@ -146,7 +146,7 @@ class _Finder:
     def look(
         self, framework: Framework | None, engine: str | None, measured: frozenset[str], locations: Locations
     ) -> None:
-        """Add the places for ``framework`` to ``places``."""
+        """Add the places for ``framework`` to ``locations``."""
         if self.exact is None or self.exact.runtime == "native":
             self._native(framework, engine, locations)
         runtimes = list(self._containers(engine, locations))

@@ -26,7 +26,7 @@ class Scope:
     """The type; of what else there will be, a type knows nothing."""
 
     def __call__(self, element: SourceLocation, wanted: str) -> Iterator[Diagnostic]:
-        """Yield what is wrong with the call at ``spot``, which must give a ``wanted``; any type will do when empty."""
+        """Yield what is wrong with the call ``element``, which must give a ``wanted``; any type will do when empty."""
         ((function, argument),) = element.value.items()
         call = element.at(function)
         if function not in ("concat", "join", "token") and not _is_path(argument):

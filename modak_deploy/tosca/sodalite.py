@@ -40,8 +40,8 @@ SCRIPT, _BUILD = "job-script.sh", "job-build.sh"
 def sections(given: Mapping[str, Any], manager: Mapping[str, Any], section: str = "") -> dict[str, Any]:
     """Return the sections of a deployment document, and ``files``: texts of files that the job needs, by name.
 
-    ``told`` holds the properties of a job's runtime, application and execution, ``env`` and the template's name;
-    ``manager`` those of the workload manager and its address. ``found`` is the type of target that a manager whose
+    ``given`` holds the properties of a job's runtime, application and execution, ``env`` and the template's name;
+    ``manager`` those of the workload manager and its address. ``section`` is the type of target that a manager whose
     scheduler is ``batch`` turned out to be; until it is asked, the first is taken that can do what is asked.
     InputError names a property that cannot be honoured.
     """

@@ -125,7 +125,7 @@ def _is_given(value: Any, schema: Schema, required: bool) -> bool:
 
 
 def value_of(value: Any, schema: Schema, path: str) -> Any:
-    """Return a property's value as the model wants it; ``place`` names it in an error."""
+    """Return a property's value as the model wants it; ``path`` names it in an error."""
     if schema.model is not None and isinstance(value, Mapping):
         return _document(schema.model, value, path + ".")
     if schema.entry is not None and isinstance(value, list):
