@@ -27,7 +27,8 @@ NOTES = (
     "A gain is the time of the default over the time of what is compared: above 1 is faster, 2 is half the time.",
     "An interval says where the true value lies; where that of a gain includes 1, the difference may be chance, and "
     "modak runs the default.",
-    "A prediction rests, from best to worst, on a measurement, a trial, the model or a ratio from elsewhere.",
+    "A prediction rests, from best to worst, on a measurement, a trial, the model, a time of other hardware that is "
+    "carried over by the figures of both, or a ratio from elsewhere.",
     "Regret is how much longer something takes than the fastest that was measured.",
 )
 
