@@ -118,6 +118,14 @@ class Ledger:
             # The load began between two units: the default, just after, takes as long as what was booked as a loss.
             self.lost -= before[0] - before[1] - max(0.0, before[0] - seconds)
 
+    def unseen(self, units: int, seconds: float, default: bool) -> None:
+        """Book units of work that were not looked at, of so many seconds each."""
+        self.ran += units * seconds
+        self.done += units
+        self._before = None
+        if not default and self.default is not None:
+            self.lost += units * (seconds - self.default)
+
     def charge(self, seconds: float, beside: Optional[float] = None) -> None:
         """Book time that the program alone would not have taken; what a neighbour's load adds is not the trial's."""
         self.ran += seconds

@@ -8,6 +8,8 @@ from .variants import DEFAULT, Variant
 
 WAITS = WAITED_FOR + "what was made ready in the background"
 ENDED = "the program ended while it was made ready in the background"
+LOOK = 0.02
+"""Seconds of units after which something to try is looked for once more: that takes some 0.2 ms."""
 
 
 class Making:
@@ -31,6 +33,8 @@ class MakingChoice(Choice):
     _making: Optional[Making] = None
     _made_beside: Optional[Making] = None
     """How what is being tried was made, where that was in the background."""
+    _look_at = 0.0
+    """Seconds of units at which something to try is looked for again, where there was nothing."""
 
     def takes_background(self, seconds: Mapping[str, float]) -> None:
         """Take the levers that can be made ready in the background, with the seconds that the program loses then."""
@@ -70,6 +74,15 @@ class MakingChoice(Choice):
     def keeps(self) -> bool:
         """Tell whether something is ready that is still to be tried."""
         return self._making is not None and self._making.seconds is not None
+
+    @property
+    def rests(self) -> bool:
+        """Tell whether the next units are the best variant's, and neither measured nor compared."""
+        return self._phase in ("choose", "settled") and self._making is None and not self.partly(self.best)
+
+    def rested(self, units: int, seconds: float) -> None:
+        """Book units of the best variant that were not looked at, of so many seconds each."""
+        self.ledger.unseen(units, seconds, self.best == DEFAULT)
 
     def begun(self, seconds: float) -> None:
         """Note that the adapter has begun, which took the program so long."""
@@ -123,11 +136,13 @@ class MakingChoice(Choice):
         return alone
 
     def _choose(self) -> None:
-        if self._try_made():
+        if self.ledger.ran < self._look_at or self._try_made():
             return
         if self._making is None:
             self._make_next()
         super()._choose()
+        if self._phase == "choose":
+            self._look_at = self.ledger.ran + LOOK
 
     def _make_next(self) -> None:
         for lever in self._pending:

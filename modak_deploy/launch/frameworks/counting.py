@@ -20,9 +20,11 @@ MOST = 31
 class Pause:
     """How many of a function's calls are not looked at until the next one that is."""
 
-    __slots__ = ("left", "looked", "noted", "of")
+    __slots__ = ("_span", "left", "looked", "noted", "of")
 
-    def __init__(self) -> None:
+    def __init__(self, span: float = SHORT) -> None:
+        """``span`` is how many seconds of calls have one that is looked at."""
+        self._span = span
         self.left = self.of = self.looked = 0
         self.noted = False
         """Whether its counter knows it."""
@@ -32,10 +34,19 @@ class Pause:
         """Return the calls that were not looked at since one was."""
         return self.of - self.left
 
+    def take(self) -> int:
+        """Return the calls that were not looked at since one was; they are counted from now on, and the pause is over.
+
+        Where several threads call at once, a few may be lost or counted twice.
+        """
+        passed = self.passed
+        self.of = self.left = 0
+        return passed
+
     def begin(self, seconds: float) -> None:
         """Begin anew after a call that was looked at; each takes so long."""
         self.looked += 1
-        self.of = self.left = min(MOST, int(SHORT / max(seconds, 1e-9))) if self.looked > HEAD else 0
+        self.of = self.left = min(MOST, int(self._span / max(seconds, 1e-9))) if self.looked > HEAD else 0
 
 
 class CallCounter:
@@ -125,10 +136,12 @@ class CallCounter:
                 counter = self._counters[name] = self._session.counters.counter(self._prefix + ": " + name, "call")
             if self._wait is not None:
                 start, self._ends[name] = self._ends.get(name, start), end
-            units = 1 if pause is None else 1 + pause.passed
-            counter.add(end, end - start, units)
+            units = 1 if pause is None else 1 + pause.take()
+            # Without waiting, a call says how long those took that were not looked at.
+            seconds = end - start if self._wait is not None else (end - start) * units
+            counter.add(end, seconds, units)
             if pause is not None:
-                pause.begin((end - start) / units)
+                pause.begin(seconds / units)
                 if pause.of and not pause.noted:
                     pause.noted = True
                     counter.pauses.append(pause)

@@ -5,6 +5,8 @@ import pytest
 from launch_parts import Program, lever
 from modak_deploy.launch import hardware
 from modak_deploy.launch.config import Expected
+from modak_deploy.launch.making import LOOK
+from modak_deploy.launch.prospects import Prospects
 from modak_deploy.launch.variants import CHECK
 
 
@@ -121,3 +123,15 @@ def test_units_left_are_foretold_while_a_lever_is_made_ready_in_the_background()
     assert program.search.pace < 0.7
     program.run(left)
     assert program.search.best.name == "compile"
+
+
+def test_where_units_are_short_something_to_try_is_looked_for_now_and_then(monkeypatch):
+    asked = []
+    refusal = Prospects.refusal
+    monkeypatch.setattr(Prospects, "refusal", lambda *values: asked.append(values) or refusal(*values))
+    program = Program([lever("a"), lever("b")], {"default": 1e-4, "a": 0.9e-4}, share=0.0001).run(4000)
+    assert 0 < len(asked) <= 2 * 2 * 4000 * 1e-4 / LOOK + 4
+    assert "a" not in program.used
+    asked.clear()
+    Program([lever("a"), lever("b")], {"default": 0.1}, share=0.0001).run(40)
+    assert len(asked) >= 2 * 30, "long ones are all an occasion"

@@ -49,9 +49,10 @@ def install(session: Session, jax: Any, version: str) -> None:
             function, pause = self.__dict__["_modak_function"], self.__dict__["_modak_pause"]
             if not clean():
                 return function(*args, **kwargs)
-            if pause.left:
+            if pause.left > 0:
+                result = function(*args, **kwargs)
                 pause.left -= 1
-                return function(*args, **kwargs)
+                return result
             name = str(getattr(function, "__name__", "function"))
             describe = functools.partial(described, function, args, kwargs)
             return counter.call(name, function, args, kwargs, describe, function, pause)

@@ -4,18 +4,19 @@ import functools
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 
 from ... import hardware, parts, structures
 from ...handlers import let_through, suppressed
-from ...lever import Lever
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
 from ...trials import TriedCalls, sentence, shielded
-from ...variants import Variant
+from ...variants import DEFAULT, RUN, Action, Variant
 from .. import arrays
+from ..counting import Pause
 from . import nodes
+from .kinds import Form, OrtLever
 from .sessions import OWN, Sessions, Source, described
 from .work import features
 
@@ -25,47 +26,10 @@ PLAIN = 5
 """Times a run's time, that one without optimisation may take."""
 ADDRESSES = 1 << 30
 """Bytes of addresses for stacks and heaps of a session's threads, and for the program, where they are limited."""
+SPAN = 2e-3
+"""Seconds of runs of which one is looked at: looking takes 0.02 ms, half of what a run of a tiny model takes."""
 SESSIONS = 16
 """Sessions on which levers are tried; what makes more, as for each request, has none that runs for long."""
-
-
-class Form(NamedTuple):
-    """What all calls that are tried have in common."""
-
-    names: Sequence[str]
-    """Names of the outputs that are asked for; all of the model's when empty."""
-    shapes: Dict[str, Any]
-    """Shapes of the inputs by their names; None for what is no array."""
-
-
-class OrtLever(Lever):
-    """A lever that changes the options or providers of a session."""
-
-    framework = "onnxruntime"
-    versions = ">=1.10"
-    live = True
-    at_calls = True
-    own_threads = True  # each session has its own, which wait for work by spinning
-    format = ""
-
-    def applies(self, module: Any, options: Any, providers: List[Any]) -> Optional[str]:
-        """Return why it has no effect on a session; None when it has."""
-        return None
-
-    def change(self, module: Any, options: Any, providers: List[Any]) -> List[Any]:
-        """Change the options, and return the providers."""
-        return providers
-
-    def making(self, size: int) -> float:
-        """Return the seconds that it takes to make it ready for a model of so many bytes, where it is expensive."""
-        return 0.0
-
-    def runner(self, model: Any, options: Any, form: Form) -> Optional[Callable[..., Any]]:
-        """Return what does calls of a form in place of a session of the model, a path or bytes; None for a session."""
-        return None
-
-    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
-        """Nothing: it is used when a session is made."""
 
 
 class Runs(TriedCalls):
@@ -86,6 +50,12 @@ class Runs(TriedCalls):
             return None if method is None else method()
 
         self._progress.pace = paced
+        self._pause = Pause(SPAN)
+        self._progress.pauses.append(self._pause)
+        self._alone = True
+        """Whether the program's own session does the runs that are not looked at."""
+        self._usual = 0.0
+        """Seconds of the last run that was looked at, of those in the way that is in use."""
         self._ways: Dict[str, Callable[..., Any]] = {}
         """What does a call in a variant's way, by its name: a second session, or what stands for one."""
         self._searches: Dict[Any, Search] = {}
@@ -110,6 +80,10 @@ class Runs(TriedCalls):
             self._ways.clear()
 
     def __call__(self, owner: Any, names: Any, feed: Any, options: Any) -> Any:
+        if self._alone and self._pause.left > 0:
+            result = self._sessions.run(owner, names, feed, options)
+            self._pause.left -= 1
+            return result
         default = functools.partial(self._sessions.run, owner)
         if self._over is not None or not self._session.tries_or_chosen or options is not None:
             return self._counted(default, names, feed, options)
@@ -139,11 +113,31 @@ class Runs(TriedCalls):
             return None
 
     def _tried(self, search: Search, default: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        start = time.perf_counter()
-        result = self.do(search, search.next(), lambda call: default(*call), args)
+        def own(call: Any) -> Any:
+            return default(*call)
+
+        if self._pause.left > 0:
+            result = self._unseen(search, own, args)
+            self._pause.left -= 1
+            return result
+        search.rested(self._pause.passed, self._usual)
+        start, began, action = time.perf_counter(), self.now(search), search.next()
+        result = self.do(search, action, own, args)
+        seconds = self.now(search) - began
         self._count(start, args)
         self._tidy()
+        if search.rests and action == Action(RUN, search.best):
+            self._alone, self._usual = search.best == DEFAULT, seconds
+            self._pause.begin(seconds)
         return result
+
+    def _unseen(self, search: Search, own: Callable[[Any], Any], call: Any) -> Any:
+        """Do a run that is not looked at in the way that is in use."""
+        try:
+            return self._ways[search.best.name](*call)
+        except Exception as error:  # whatever a lever makes of the program's session
+            failure = error
+        return self._instead(search, search.best, failure, own, call)
 
     def _fail(self, reason: str) -> None:
         self._session.record.fallback("the observation of onnxruntime", reason)
@@ -152,19 +146,35 @@ class Runs(TriedCalls):
     def _counted(self, default: Callable[..., Any], *call: Any) -> Any:
         start = time.perf_counter()
         result = default(*call)
-        self._count(start, call)
+        seconds = self._count(start, call)
+        if all(search.rests and search.best == DEFAULT for search in self._searches.values()):
+            self._alone = True
+            self._pause.begin(seconds)
         return result
 
-    def _count(self, start: float, call: Any) -> None:
+    def _count(self, start: float, call: Any) -> float:
+        """Count a run that began at ``start``, and those before it that were not looked at; return what it took."""
         end = time.perf_counter()
-        self._progress.add(end, end - start)
+        seconds = end - start
+        try:
+            units = 1 + self._pause.take()
+            self._progress.add(end, units * seconds, units)
+            self._look(seconds, call)
+            self._session.counters.tick(end)
+        except Exception as error:  # the program's own run is done, and its result matters more
+            let_through(error)
+            self._session.active = False
+            self._session.record.fallback("the counting of onnxruntime", error)
+        return seconds
+
+    def _look(self, seconds: float, call: Any) -> None:
+        """Look at what a run consists of, once that takes little of the program's time."""
         source = None if self._seen else self._source
-        if source is not None and self._progress.seconds > LOOK * (source.seconds + PLAIN * (end - start)):
+        if source is not None and self._progress.seconds > LOOK * (source.seconds + PLAIN * seconds):
             self._seen = True
             with suppressed(), self._session.counters.aside():  # what cannot be described is not
                 if self._no_room(hardware.resident_memory() or 0) is None:
                     self._progress.features = features(self._sessions, source, self._options(), *call[:2])
-        self._session.counters.tick(end)
 
     def _search(self, owner: Any, names: Any, feed: Any) -> Optional[Search]:
         if any(callable(getattr(value, "shape", None)) for value in feed.values()):
@@ -320,7 +330,10 @@ def install(session: Session, module: Any, version: str) -> None:
     def counted(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
         if not session.active or OWN in vars(self):
             return run(self, output_names, input_feed, run_options)
-        return followed.runs(self)(self, output_names, input_feed, run_options)
+        runs = followed.runs(self)
+        if runs is None:
+            return run(self, output_names, input_feed, run_options)
+        return runs(self, output_names, input_feed, run_options)
 
     owner.__init__ = made
     owner.run = counted
@@ -336,12 +349,12 @@ class _Followed:
         self._others: Optional[Runs] = None
         """Counts the runs of all sessions beyond the first ones."""
 
-    def runs(self, owner: Any) -> Runs:
-        """Return what counts a session's runs."""
+    def runs(self, owner: Any) -> Optional[Runs]:
+        """Return what counts a session's runs; None where that has failed."""
         held = self._sessions.runs(owner)
         if not held:
-            held.append(self._made(owner))
-        return cast(Runs, held[0])
+            held.append(self._session.guarded("the observation of onnxruntime", self._made)(owner))
+        return cast(Optional[Runs], held[0])
 
     def _made(self, owner: Any) -> Runs:
         self._count += 1

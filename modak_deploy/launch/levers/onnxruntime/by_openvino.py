@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ... import hardware
 from ...frameworks import openvino_cpu, openvino_rows
-from ...frameworks.onnxruntime import Form, OrtLever
+from ...frameworks.onnxruntime.kinds import Form, OrtLever
 
 CPU = "CPUExecutionProvider"
 

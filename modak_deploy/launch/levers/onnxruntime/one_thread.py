@@ -2,7 +2,7 @@
 
 from typing import Any, List, Optional
 
-from ...frameworks.onnxruntime import OrtLever
+from ...frameworks.onnxruntime.kinds import OrtLever
 
 
 class OneThread(OrtLever):

@@ -3,7 +3,7 @@
 from typing import Any, Dict, List, Mapping, Optional
 
 from ...config import SESSION_OPTIONS
-from ...frameworks.onnxruntime import OrtLever
+from ...frameworks.onnxruntime.kinds import OrtLever
 
 
 class Options(OrtLever):

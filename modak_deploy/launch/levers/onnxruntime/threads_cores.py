@@ -4,7 +4,7 @@ import os
 from typing import Any, List, Optional
 
 from ... import hardware
-from ...frameworks.onnxruntime import OrtLever
+from ...frameworks.onnxruntime.kinds import OrtLever
 
 
 class ThreadsCores(OrtLever):

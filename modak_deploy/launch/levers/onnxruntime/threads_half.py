@@ -3,7 +3,7 @@
 from typing import Any, List, Optional
 
 from ... import hardware
-from ...frameworks.onnxruntime import OrtLever
+from ...frameworks.onnxruntime.kinds import OrtLever
 
 
 class ThreadsHalf(OrtLever):

@@ -275,7 +275,7 @@ def test_sessions_that_the_program_is_done_with_are_gone(follow, model, monkeypa
     gc.collect()
     assert len(seconds) == 4
     assert [reference() for reference in kept + seconds] == 12 * [None]
-    assert [counter.count for counter in session.counters._counters] == [3, 3, 3, 3, 12]
+    assert [counter.state()["units"] for counter in session.counters._counters] == [3, 3, 3, 3, 12]
 
 
 def test_trials_that_another_thread_stops_leave_the_run_alone(follow, model):
