@@ -14,12 +14,11 @@ import signal
 import socket
 import sys
 import threading
-import time
 import types
 import weakref
 from typing import Any, BinaryIO, Callable, Optional, cast
 
-from . import hardware
+from . import clock, hardware
 from .forked import FAILED, READY, REPORT, SHORT, do
 from .quiet import unwarned
 
@@ -144,7 +143,7 @@ class Task:
         """Whether that may be due to this job: its time was up, memory was short, or it was killed."""
         self.seconds = 0.0
         """What it took, once it has ended."""
-        self._began = time.monotonic()
+        self._began = clock.now()
         self._limit = seconds
         self._memory = memory
         self._file: Optional[int] = None
@@ -172,7 +171,7 @@ class Task:
         """Tell whether it has ended."""
         if self.ended:
             return True
-        over = time.monotonic() - self._began
+        over = clock.now() - self._began
         try:
             report = self._socket.recv(REPORT)
         except BlockingIOError:
@@ -275,7 +274,7 @@ def _start(function: Callable[[], None]) -> None:
 
 def _status(child: int, seconds: float) -> Optional[int]:
     """Wait until a child has ended, for so long; return how it did, None where it has not."""
-    limit = time.monotonic() + seconds
+    limit = clock.now() + seconds
     while True:
         try:
             pid, status = os.waitpid(child, os.WNOHANG)
@@ -283,6 +282,6 @@ def _status(child: int, seconds: float) -> Optional[int]:
             return 0
         if pid:
             return status
-        if time.monotonic() > limit:
+        if clock.now() > limit:
             return None
-        time.sleep(0.001)
+        clock.sleep(0.001)

@@ -5,10 +5,9 @@ import hashlib
 import os
 import stat
 import sys
-import time
 from typing import Iterator, List, Tuple
 
-from . import hardware
+from . import clock, hardware
 from .store import PART, check_owner
 
 try:
@@ -74,7 +73,7 @@ def _look(top: str) -> None:
             return
         if status.st_size == 0:
             os.write(handle, b"\n")
-        elif time.time() - status.st_mtime > DAY:
+        elif clock.wall() - status.st_mtime > DAY:
             os.utime(handle)
             _remove_oldest(top)
     finally:
@@ -90,7 +89,7 @@ def _remove_oldest(top: str) -> None:
         return
     left = len(files)
     for changed, size, path in files:
-        if (used <= most // 2 and left <= FILES // 2) or time.time() - changed < DAY:
+        if (used <= most // 2 and left <= FILES // 2) or clock.wall() - changed < DAY:
             break
         with contextlib.suppress(OSError):
             os.unlink(path)

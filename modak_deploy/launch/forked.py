@@ -7,11 +7,10 @@ import logging
 import os
 import signal
 import sys
-import time
 import warnings
 from typing import Any, BinaryIO, Callable, Set
 
-from . import hardware
+from . import clock, hardware
 
 try:
     import fcntl
@@ -33,7 +32,7 @@ NO_MEMORY = ("allocate memory", "bad_alloc", "not enough memory")
 
 def do(work: Callable[[BinaryIO], None], report: int, content: int, seconds: float, memory: int) -> None:
     """Do the work, tell how it ended, and end; ``content`` and ``report`` are descriptors."""
-    start = time.monotonic()
+    start = clock.now()
     message = b""
     try:
         _end_with_the_program(report, seconds)
@@ -41,7 +40,7 @@ def do(work: Callable[[BinaryIO], None], report: int, content: int, seconds: flo
         _limit_memory(memory)
         with open(content, "wb", closefd=False) as file:
             work(file)
-        message = READY + "{:.3f}".format(time.monotonic() - start).encode()
+        message = READY + "{:.3f}".format(clock.now() - start).encode()
     except BaseException as error:
         text = " ".join("{}: {}".format(type(error).__name__, error).split())
         message = ((SHORT if _is_short(error) else FAILED) + text.encode("utf-8", "replace"))[:REPORT]

@@ -51,10 +51,14 @@ def timed() -> bool:
 
     A timer that is repeated is no limit: profilers have such ones.
     """
-    if not hasattr(signal, "getitimer") or signal.getsignal(signal.SIGALRM) == signal.SIG_IGN:
+    if not hasattr(signal, "getitimer"):
         return False
-    seconds, interval = signal.getitimer(signal.ITIMER_REAL)
-    return 0 < seconds < NEAR and not interval
+    try:
+        seconds, interval = signal.getitimer(signal.ITIMER_REAL)
+        return 0 < seconds < NEAR and not interval and signal.getsignal(signal.SIGALRM) != signal.SIG_IGN
+    except Exception as error:  # something stands in the place of Python's functions
+        let_through(error)
+        return True
 
 
 def _holds(value: Any, frame: FrameType) -> bool:

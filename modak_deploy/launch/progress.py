@@ -2,11 +2,10 @@
 
 import contextlib
 import statistics
-import time
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
-from . import hardware
+from . import clock, hardware
 
 HEAD = 10
 """First units that may hold compilation."""
@@ -50,7 +49,7 @@ class Progress:
         self._pauses: Deque[float] = deque(maxlen=PAUSES)
 
     def add(self, end: float, seconds: float, units: int = 1) -> None:
-        """Count what took ``seconds`` until ``end``, a time of ``time.perf_counter``."""
+        """Count what took ``seconds`` until ``end``, a time of ``clock.now``."""
         if self._first is None:
             self._first = end - seconds
         else:
@@ -136,7 +135,7 @@ class Counters:
         self._expected = expected
         self._counters: List[Progress] = []
         self._names: Dict[str, int] = {}
-        self._start = time.perf_counter()
+        self._start = clock.now()
         self._next = 0.0
         self._own_peak: Tuple[Optional[int], Optional[int]] = (None, None)
         """The peak that work of the launcher's own left, and the program's before it."""

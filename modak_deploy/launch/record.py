@@ -1,5 +1,6 @@
 """What a process of the job tells about itself: JSON lines in a file of its own, replaced as a whole."""
 
+import functools
 import json
 import math
 import os
@@ -8,8 +9,10 @@ import stat
 import sys
 import tempfile
 import threading
-import time
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from . import clock
+from .handlers import let_through, suppressed
 
 EVENTS = 400
 """Entries that are kept; later ones are counted only."""
@@ -18,6 +21,19 @@ LINE = 4000
 WARNINGS = 20
 """Lines on standard error."""
 SUFFIX = ".jsonl"
+_replace = os.replace
+"""As it was when the launcher started: the tests of a program may count how often it is called."""
+
+
+def _kept_from_the_program(method: Callable[..., None]) -> Callable[..., None]:
+    """Have nothing that goes wrong reach the program, which may have replaced what a record needs."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> None:
+        with suppressed():
+            method(*args, **kwargs)
+
+    return call
 
 
 class Record:
@@ -38,7 +54,7 @@ class Record:
         self._warnings = 0
         self._lock = threading.RLock()
         self._owner = os.getpid()
-        self._began = time.time()
+        self._began = clock.wall()
 
     @property
     def path(self) -> Optional[str]:
@@ -50,6 +66,7 @@ class Record:
         """Tell whether there is nothing to write."""
         return not self._events and not self._states
 
+    @_kept_from_the_program
     def add(self, event: str, **values: Any) -> None:
         """Append an entry; it reaches the disk at once."""
         if os.getpid() != self._owner:  # a fork, in which nobody may be left to give the lock back
@@ -58,16 +75,18 @@ class Record:
             if len(self._events) >= EVENTS:
                 self._left_out += 1
                 return
-            entry = {"event": event, "time": round(time.time() - self._began, 3)}
+            entry = {"event": event, "time": round(clock.wall() - self._began, 3)}
             entry.update(values)
             self._events.append(_line(entry))
             self.write()
 
+    @_kept_from_the_program
     def state(self, name: str, values: Dict[str, Any]) -> None:
         """Set the latest state of a counter; it reaches the disk with the next write."""
         with self._lock:
             self._states[name] = values
 
+    @_kept_from_the_program
     def fallback(self, what: str, why: object) -> None:
         """Note that something is not used, with one line on standard error."""
         reason = " ".join(str(why).split())[:300] or type(why).__name__
@@ -81,6 +100,7 @@ class Record:
             except (OSError, ValueError, AttributeError):  # a closed or missing standard error
                 pass
 
+    @_kept_from_the_program
     def write(self) -> None:
         """Replace the file; a full disk or a missing folder does not disturb the program."""
         path = self.path
@@ -89,17 +109,24 @@ class Record:
         with self._lock:
             temporary = None
             try:
-                os.makedirs(self._folder, mode=0o700, exist_ok=True)
-                handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self._folder)
+                handle, temporary = self._temporary(self._folder)
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
                     file.write(self._text())
-                os.replace(temporary, path)
-            except OSError:
+                _replace(temporary, path)
+            except Exception as error:  # of the file system, or of what stands in the place of json
                 if temporary is not None:
-                    try:
+                    with suppressed():
                         os.unlink(temporary)
-                    except OSError:
-                        pass
+                let_through(error)
+
+    @staticmethod
+    def _temporary(folder: str) -> Tuple[int, str]:
+        """Return a new file of the folder, which is made where it is not there."""
+        try:
+            return tempfile.mkstemp(prefix=".", suffix=".tmp", dir=folder)
+        except FileNotFoundError:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            return tempfile.mkstemp(prefix=".", suffix=".tmp", dir=folder)
 
     def _text(self) -> str:
         lines = list(self._events)

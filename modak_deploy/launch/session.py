@@ -3,13 +3,12 @@
 import functools
 import glob
 import os
-import time
 from typing import Any, Callable, Collection, List, Optional, Tuple
 
 from . import compiled, processes, record, store
 from . import lever as levers_table
 from .config import Config
-from .handlers import let_through
+from .handlers import let_through, suppressed
 from .lever import EXACT, Lever
 from .progress import Counters
 
@@ -73,14 +72,23 @@ class Session:
         """Take no part any more: a forked child counts nothing and tries nothing."""
         self.active = False
 
+    def give_up(self, counting: str, error: Exception) -> None:
+        """Take no part any more: counting has failed, and what was to be counted is done and the program's.
+
+        What a handler of the program's for a signal has raised is raised.
+        """
+        let_through(error)
+        self.active = False
+        self.record.fallback("the counting of " + counting, error)
+
     def end(self) -> None:
         """Write the last state, and take no part any more: what runs while Python ends has half of its modules."""
         if not self.active or os.getpid() != self._pid:
             return
         self.active = False
-        for search in self.searches:
-            search.end()
-        self.counters.write()
+        for tell in (*(search.end for search in self.searches), self.counters.write):
+            with suppressed():  # what goes wrong with one of them is not the program's
+                tell()
         if not self.record.empty:
             self.record.add("end")
 
@@ -222,6 +230,3 @@ def begin(config: Config) -> Session:
     global _session
     _session = Session(config)
     return _session
-
-
-now = time.perf_counter

@@ -8,10 +8,9 @@ import hashlib
 import os
 import re
 import stat
-import time
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional
 
-from . import hardware
+from . import clock, hardware
 
 LIMIT = 2 << 30
 """Bytes of all entries together, at most."""
@@ -174,7 +173,7 @@ def _begin(folder: int, name: str) -> bool:
     except FileExistsError:
         with contextlib.suppress(FileNotFoundError):
             began = os.stat(mark, dir_fd=folder, follow_symlinks=False).st_mtime
-            return time.time() - began < DOUBTFUL  # else by another job at this moment
+            return clock.wall() - began < DOUBTFUL  # else by another job at this moment
     return True
 
 
@@ -216,7 +215,7 @@ def _remove_abandoned(folder: int) -> None:
     for name in names:
         if name.startswith(_NEW) or (name.endswith(_READING) and name[: -len(_READING)] not in names):
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime > ABANDONED:
+                if clock.wall() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime > ABANDONED:
                     _unlink(folder, name)
 
 

@@ -1,8 +1,8 @@
 """One call of the program's, done as the trials want it, whatever the framework."""
 
-import time
 from typing import Any, Callable, List, Optional, Tuple, cast
 
+from . import clock
 from .handlers import let_through, raised, timed
 from .parts import Part
 from .search import Search
@@ -56,7 +56,7 @@ class TriedCalls:
 
     def now(self, search: Search) -> float:
         """Return the time, once the work begun is done."""
-        return time.perf_counter()
+        return clock.now()
 
     def taken(self, search: Search, seconds: float) -> float:
         """Return what a unit took, by what was measured of it."""

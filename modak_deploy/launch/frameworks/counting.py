@@ -1,11 +1,11 @@
 """Count outermost calls of functions and methods that are the program's units of work."""
 
 import threading
-import time
 from typing import Any, Callable, Dict, Optional, Set
 
+from .. import clock
 from ..frames import unseen
-from ..handlers import let_through, suppressed
+from ..handlers import suppressed
 from ..progress import HEAD, Progress
 from ..session import Session
 
@@ -100,7 +100,7 @@ class CallCounter:
         if not self._session.active or getattr(inside, "name", None) is not None:
             return function(*args, **kwargs)
         inside.name = name
-        start = time.perf_counter()
+        start = clock.now()
         try:
             result = function(*args, **kwargs)
             if self._wait is not None:
@@ -130,7 +130,7 @@ class CallCounter:
 
     def _count(self, name: str, start: float, pause: Optional[Pause] = None) -> None:
         try:
-            end = time.perf_counter()
+            end = clock.now()
             counter = self._counters.get(name)
             if counter is None:
                 counter = self._counters[name] = self._session.counters.counter(self._prefix + ": " + name, "call")
@@ -147,9 +147,7 @@ class CallCounter:
                     counter.pauses.append(pause)
             self._session.counters.tick(end)
         except Exception as error:  # the program's own call is done, and its result matters more
-            let_through(error)
-            self._session.active = False
-            self._session.record.fallback("the counting of " + self._prefix, error)
+            self._session.give_up(self._prefix, error)
 
 
 class _Shared:

@@ -2,9 +2,9 @@
 
 import math
 import threading
-import time
 from typing import Any, Callable, Dict, List, Optional
 
+from .. import clock
 from ..handlers import let_through, raised, timed
 from ..search import Search
 from ..session import Session
@@ -124,7 +124,7 @@ class Steps:
             return step.default()
         if variant != DEFAULT and not search.settled and timed():
             return self._plain(search, step.default)
-        start, built = time.perf_counter(), True
+        start, built = clock.now(), True
         if variant == DEFAULT:
             self._follow(DEFAULT)
             result = step.default()
@@ -135,7 +135,7 @@ class Steps:
                 self.stop("its loss cannot be read: " + sentence(error))
         else:
             step.prepare(variant)
-            fetched = time.perf_counter() - start  # part of the step, as it is of the default's
+            fetched = clock.now() - start  # part of the step, as it is of the default's
             built = step.built(variant)
             if not built and (timed() or not self._builds(search, variant)):
                 return self._plain(search, step.again, fetched)
@@ -152,7 +152,7 @@ class Steps:
         """Tell the search what a step took since it began; ``new`` is whether the variant was built for it."""
         if new:
             start = self._built(search, variant, start)
-        seconds = time.perf_counter() - start
+        seconds = clock.now() - start
         if waits:
             self._again -= 1
             search.ledger.unit(seconds, variant == DEFAULT)
@@ -168,9 +168,9 @@ class Steps:
     def _plain(self, search: Search, do: Callable[[], Any], seconds: float = 0.0) -> Any:
         """Do a step as the program does it, in which nothing is tried; ``seconds`` of it are over."""
         self._follow(DEFAULT)
-        start = time.perf_counter()
+        start = clock.now()
         result = do()
-        search.ledger.unit(time.perf_counter() - start + seconds, True)
+        search.ledger.unit(clock.now() - start + seconds, True)
         return result
 
     def _varied(self, search: Search, step: Step, variant: Variant, start: float) -> Any:
@@ -185,7 +185,7 @@ class Steps:
             if not own:
                 undo = step.keep()
             if not usual:
-                now = time.perf_counter()
+                now = clock.now()
                 search.prepared(now - start)
                 start = now
             result = step.do(variant)
@@ -206,12 +206,12 @@ class Steps:
         if undo is None and result is not None:
             self._fail(search, variant, "noticed after the step: " + problem)
             return result, variant, start
-        search.prepared(time.perf_counter() - start)
+        search.prepared(clock.now() - start)
         if undo is not None:
             undo()
         self._follow(DEFAULT)
         self._fail(search, variant, "the step was done again without it: " + problem)
-        start = time.perf_counter()
+        start = clock.now()
         return step.again(), DEFAULT, start
 
     def _builds(self, search: Search, variant: Variant) -> bool:
@@ -228,7 +228,7 @@ class Steps:
         Tracing and compilation come once: they say nothing about how long a step takes.
         """
         usual = search.ledger.default
-        beyond = 0.0 if usual is None else time.perf_counter() - start - usual
+        beyond = 0.0 if usual is None else clock.now() - start - usual
         if beyond <= 0:
             return start
         self._building[variant.name] = max(beyond, self._building.get(variant.name, 0.0))

@@ -21,7 +21,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     one = Clock()
-    monkeypatch.setattr(module.time, "perf_counter", one)
+    monkeypatch.setattr(module.clock, "now", one)
     return one
 
 

@@ -1,9 +1,9 @@
 """Who is told of the batches of fit, evaluate and predict: listeners, by one hook in Keras's list of callbacks."""
 
 import functools
-import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ... import clock
 from ...progress import Progress
 from ...session import Session
 from .functions import BatchFunction
@@ -80,12 +80,17 @@ class Counting(Listener):
     def begun(self, kind: str, callbacks: Any, batch: int) -> None:
         if kind == PREDICT:
             self._note(callbacks, batch)
-        self._started[kind] = time.perf_counter()
+        self._started[kind] = clock.now()
 
     def ended(self, kind: str, callbacks: Any, batches: int, logs: Any) -> None:
-        if not self._session.active or kind not in self._started:
-            return
-        now = time.perf_counter()
+        if self._session.active and kind in self._started:
+            try:
+                self._count(kind, callbacks, batches, logs)
+            except Exception as error:  # the batch is done, and what follows is the program's
+                self._session.give_up("keras", error)
+
+    def _count(self, kind: str, callbacks: Any, batches: int, logs: Any) -> None:
+        now = clock.now()
         counter = self._counters.get(kind)
         if counter is None:
             counter = self._counters[kind] = self._session.counters.counter("keras: " + kind, "batch")

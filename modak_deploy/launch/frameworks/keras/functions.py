@@ -4,10 +4,9 @@ import contextlib
 import functools
 import importlib
 import threading
-import time
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
 
-from ... import hardware
+from ... import clock, hardware
 from ...lever import levers as all_levers
 from ...search import Search
 from ...session import Session
@@ -118,9 +117,9 @@ class BatchFunction(TriedCalls):
         return result
 
     def _unit(self, default: Callable[[Any], Any], data: Any) -> Any:
-        start = time.perf_counter()
+        start = clock.now()
         result = default(data)
-        seconds = time.perf_counter() - start
+        seconds = clock.now() - start
         self._first = self._first or seconds
         self._spent += seconds
         return result
@@ -163,9 +162,9 @@ class BatchFunction(TriedCalls):
 
     def ready(self, search: Search, variant: Variant) -> Callable[[Any], Any]:
         if variant.name not in self._made:
-            start = time.perf_counter()
+            start = clock.now()
             self.made(variant)
-            search.prepared(time.perf_counter() - start)
+            search.prepared(clock.now() - start)
         function = self.made(variant)
         tensorflow = self._subject.tensorflow
 
@@ -185,7 +184,7 @@ class BatchFunction(TriedCalls):
         return arrays.difference(importlib.import_module("numpy"), first, second, limit)
 
     def now(self, search: Search) -> float:
-        return time.perf_counter()
+        return clock.now()
 
     def taken(self, search: Search, seconds: float) -> float:
         """Return what a batch took, to which one comparison of weights in a call of predict adds its share."""
@@ -195,7 +194,7 @@ class BatchFunction(TriedCalls):
     # variants
 
     def _begin(self, checks: bool) -> Optional[Search]:
-        start = time.perf_counter()
+        start = clock.now()
         reason = self._session.hands_off or refuses(self._subject) or self._look(checks)
         if reason is not None:
             self.stop(reason)
@@ -213,7 +212,7 @@ class BatchFunction(TriedCalls):
             search.fix(Variant(tuple(chosen)))
         if not checks:
             search.takes(COPY * bytes_of(self.variables()))
-        search.ledger.charge(time.perf_counter() - start)
+        search.ledger.charge(clock.now() - start)
         return search
 
     def _look(self, checks: bool) -> Optional[str]:

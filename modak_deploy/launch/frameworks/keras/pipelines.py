@@ -9,10 +9,10 @@ import functools
 import importlib
 import statistics
 import threading
-import time
 import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
+from ... import clock
 from ...handlers import let_through
 from ...lever import Lever
 from ...session import Session
@@ -49,7 +49,7 @@ class _Open:
         """What refers to the epochs that it is one of."""
         self.name = name
         self.plain = plain
-        self.began = self.last = time.perf_counter()
+        self.began = self.last = clock.now()
         self.batches = 0
         self.finished: Optional[float] = None
         """When the last callbacks of the call had been told that it ends."""
@@ -102,7 +102,7 @@ class Pipelines:
     def asked(self, source: Any) -> None:
         """Take note that a pipeline is made now, for epochs of ``source``."""
         if self._mine():
-            self._asked = (time.perf_counter(), weakref.ref(source), self.on)
+            self._asked = (clock.now(), weakref.ref(source), self.on)
 
     def begun(self, kind: str, model: Any) -> None:
         """Take note that a batch begins; the first one after a pipeline was made ends the one before it."""
@@ -111,7 +111,7 @@ class Pipelines:
         (asked, source, plain), self._asked = self._asked, None
         before = self._open.get(kind)
         if before is not None and before.source() is not None and before.source() is source():
-            self._close(kind, before, time.perf_counter() - asked, coming=not plain)
+            self._close(kind, before, clock.now() - asked, coming=not plain)
         name = "keras: {} of {}".format(kind, type(model).__name__)
         self._open[kind] = _Open(source, name, plain)
 
@@ -119,20 +119,20 @@ class Pipelines:
         """Take note that batches have ended."""
         pipeline = self._open.get(kind)
         if pipeline is not None and self._mine():
-            pipeline.last = time.perf_counter()
+            pipeline.last = clock.now()
             pipeline.batches += batches
 
     def finished(self, kind: str) -> None:
         """Take note that the callbacks of a call have been told of its end."""
         pipeline = self._open.get(kind)
         if pipeline is not None and self._mine():
-            pipeline.finished = time.perf_counter()
+            pipeline.finished = clock.now()
 
     def returned(self, kind: str) -> None:
         """Take note that a call of ``fit``, ``evaluate`` or ``predict`` has returned, and its pipeline is no more."""
         pipeline = self._open.pop(kind, None)
         if pipeline is not None and pipeline.finished is not None and self._mine():
-            self._close(kind, pipeline, time.perf_counter() - pipeline.finished)
+            self._close(kind, pipeline, clock.now() - pipeline.finished)
 
     def _close(self, kind: str, pipeline: _Open, end: float, coming: bool = False) -> None:
         """Take a pipeline's end; ``coming`` is whether one more by default has been made already."""

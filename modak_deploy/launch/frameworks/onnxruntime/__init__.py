@@ -2,11 +2,10 @@
 
 import functools
 import threading
-import time
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 
-from ... import hardware, parts, structures
+from ... import clock, hardware, parts, structures
 from ...handlers import let_through, suppressed
 from ...search import Search
 from ...session import Session
@@ -121,7 +120,7 @@ class Runs(TriedCalls):
             self._pause.left -= 1
             return result
         search.rested(self._pause.passed, self._usual)
-        start, began, action = time.perf_counter(), self.now(search), search.next()
+        start, began, action = clock.now(), self.now(search), search.next()
         result = self.do(search, action, own, args)
         seconds = self.now(search) - began
         self._count(start, args)
@@ -144,7 +143,7 @@ class Runs(TriedCalls):
         self.stop(reason)
 
     def _counted(self, default: Callable[..., Any], *call: Any) -> Any:
-        start = time.perf_counter()
+        start = clock.now()
         result = default(*call)
         seconds = self._count(start, call)
         if all(search.rests and search.best == DEFAULT for search in self._searches.values()):
@@ -154,7 +153,7 @@ class Runs(TriedCalls):
 
     def _count(self, start: float, call: Any) -> float:
         """Count a run that began at ``start``, and those before it that were not looked at; return what it took."""
-        end = time.perf_counter()
+        end = clock.now()
         seconds = end - start
         try:
             units = 1 + self._pause.take()
@@ -162,9 +161,7 @@ class Runs(TriedCalls):
             self._look(seconds, call)
             self._session.counters.tick(end)
         except Exception as error:  # the program's own run is done, and its result matters more
-            let_through(error)
-            self._session.active = False
-            self._session.record.fallback("the counting of onnxruntime", error)
+            self._session.give_up("onnxruntime", error)
         return seconds
 
     def _look(self, seconds: float, call: Any) -> None:
@@ -215,9 +212,9 @@ class Runs(TriedCalls):
             reason = self._no_room()
             if reason is not None:
                 raise MemoryError(reason)
-            start = time.perf_counter()
+            start = clock.now()
             way = self._ways[variant.name] = self._way(cast(Tuple[OrtLever, ...], variant.levers))
-            search.prepared(time.perf_counter() - start)
+            search.prepared(clock.now() - start)
         made = way  # another thread may have stopped the trials, and thrown away what they made
         return lambda call: made(*call)
 
@@ -320,11 +317,11 @@ def install(session: Session, module: Any, version: str) -> None:
 
     @functools.wraps(init)
     def made(self: Any, path_or_bytes: Any, *args: Any, **kwargs: Any) -> None:
-        start = time.perf_counter()
+        start = clock.now()
         init(self, path_or_bytes, *args, **kwargs)
         given = {**dict(zip(("sess_options", "providers", "provider_options"), args)), **kwargs}
         with suppressed():  # the program's session is made
-            sessions.note(self, described(path_or_bytes, given, time.perf_counter() - start))
+            sessions.note(self, described(path_or_bytes, given, clock.now() - start))
 
     @functools.wraps(run)
     def counted(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:

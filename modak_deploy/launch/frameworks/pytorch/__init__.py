@@ -73,7 +73,8 @@ class Adapter:
                 self._depth -= 1
             if not self._depth:
                 if self._training is not None:
-                    self._training.left(module)
+                    with suppressed():
+                        self._training.left(module)
                 if not mode:
                     self._evaluated(module)
             return result
@@ -115,7 +116,8 @@ class Adapter:
         @functools.wraps(backward)
         def backward_of(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if self._training is not None:
-                self._training.loss(tensor)
+                with suppressed():
+                    self._training.loss(tensor)
             elif not self._operations and self._session.active and self._session.tries_or_chosen:
                 with suppressed():  # what is not known is not offered
                     self._operations = operations(tensor)

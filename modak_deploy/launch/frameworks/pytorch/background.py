@@ -1,10 +1,9 @@
 """Levers of a module that are made ready in a process of their own, while the program goes on with its calls."""
 
 import sys
-import time
 from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
-from ... import background, hardware
+from ... import background, clock, hardware
 from ...search import Search
 from ...session import Session
 from ...variants import Variant
@@ -38,14 +37,14 @@ class Made:
         self.search = search
         self.task = task
         self.form = form
-        self.ready = self.called = time.monotonic()
+        self.ready = self.called = clock.now()
         """When it was ready, and when a call could have tried it for the last time."""
 
     def kept_in_vain(self, called: Optional[Search]) -> Optional[str]:
         """Return why it is kept no longer, with a call that belongs to a search."""
         if not self.search.keeps:
             return None
-        now = time.monotonic()
+        now = clock.now()
         if called is self.search:
             self.called = now
         if now - self.called > UNUSED:
@@ -85,24 +84,24 @@ class Background:
 
     def begin(self, search: Search, root: Any, call: Any, watch: Callable[[], None]) -> None:
         """Begin what a search wants to be made; ``watch`` has the weights watched from then on."""
-        start = time.perf_counter()
+        start = clock.now()
         free = self._leaves_core()
         if free is None:
             return  # the search wants it with the next call as well
         subject, (lever, alone) = Subject(self._torch, root), _making(cast(Variant, search.to_make))
         imported = any(module in sys.modules for module in lever.unforked)
         if not free or not alone or imported or self._refusal(subject, lever) is not None:
-            search.not_begun(time.perf_counter() - start)
+            search.not_begun(clock.now() - start)
             return
         watch()
         seconds = max(LEAST, LATEST * lever.making(subject))
         try:
             task = background.Task(self._work(root, lever, call), seconds, _memory(subject))
         except OSError:
-            search.not_begun(time.perf_counter() - start)
+            search.not_begun(clock.now() - start)
             return
         self._made.append(Made(search, task, form_of_call(self._torch, *call)))
-        search.begun(time.perf_counter() - start)
+        search.begun(clock.now() - start)
 
     def _work(self, root: Any, lever: TorchLever, call: Any) -> Callable[[BinaryIO], None]:
         torch = self._torch
@@ -123,7 +122,7 @@ class Background:
 
         Where nobody can tell how long cores are idle, those count that the program leaves.
         """
-        now = time.monotonic()
+        now = clock.now()
         if self._watched is None:
             self._watched = (now, hardware.idle())
         since, before = self._watched
@@ -141,7 +140,7 @@ class Background:
             search, task = made.search, made.task
             if search.waits and task.poll():
                 if task.problem is None:
-                    made.ready = made.called = time.monotonic()
+                    made.ready = made.called = clock.now()
                     search.made(task.seconds)
                 else:
                     search.not_made(task.problem, task.seconds, task.undecided)

@@ -1,10 +1,9 @@
 """Whether bf16 pays on this processor: what it declares, and what small products and convolutions take."""
 
 import functools
-import time
 from typing import Any, Callable, Dict, Optional
 
-from ... import hardware
+from ... import clock, hardware
 
 FEATURES = frozenset(("amx_bf16", "avx512_bf16", "bf16"))
 """Processor features of x86 and Arm for bf16 arithmetic, as Linux names them; without one it is emulated."""
@@ -65,7 +64,7 @@ def _fastest(work: Callable[[], Any]) -> float:
     work()
     times = []
     for _ in range(ATTEMPTS):
-        start = time.perf_counter()
+        start = clock.now()
         work()
-        times.append(time.perf_counter() - start)
+        times.append(clock.now() - start)
     return min(times)

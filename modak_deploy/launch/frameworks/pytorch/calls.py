@@ -1,9 +1,9 @@
 """Intercept the outermost call of a module, in evaluation and in training."""
 
 import threading
-import time
 from typing import Any, Callable, List, Optional, cast
 
+from ... import clock
 from ...handlers import let_through
 from ...progress import Progress
 from ...session import Session
@@ -98,13 +98,13 @@ class Calls:
             self._busy.release()
 
     def _inferred(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        start = time.perf_counter()
+        start = clock.now()
         result = cast(Inference, self.inference).call(impl, args, kwargs)
         self._count(start)
         return result
 
     def _counted(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        start = time.perf_counter()
+        start = clock.now()
         result = self._nested(_plain, impl, args, kwargs, self._fail)
         self._count(start)
         return result
@@ -122,7 +122,13 @@ class Calls:
         self.training = None
 
     def _count(self, start: float) -> None:
-        end = time.perf_counter()
+        """Count a call that began at ``start``."""
+        try:
+            self._add(start, clock.now())
+        except Exception as error:  # the call is done, and its result matters more
+            self._session.give_up(self._label, error)
+
+    def _add(self, start: float, end: float) -> None:
         if self._progress is None:
             self._progress = self._session.counters.counter("inference: " + self._label, "call")
             self._progress.pace = self._pace

@@ -5,9 +5,9 @@ That one is this module's, its name tells; that it is right, the comparison of r
 
 import functools
 import importlib.metadata
-import time
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
 
+from ... import clock
 from ...handlers import let_through
 from ...session import Session
 from ...trials import sentence
@@ -70,9 +70,9 @@ class Conversions:
         """
         if self._store is None:
             return set()
-        start = time.perf_counter()
+        start = clock.now()
         held = self._guarded(functools.partial(self._held, root, levers, form, watch)) or set()
-        self._taken = time.perf_counter() - start
+        self._taken = clock.now() - start
         return held
 
     def _held(self, root: Any, levers: Sequence[Any], form: Any, watch: Callable[[], None]) -> Set[str]:

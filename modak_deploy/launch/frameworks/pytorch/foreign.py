@@ -1,8 +1,8 @@
 """Calls of other sizes than those that trials are made with: they are done as the first trials' winner does them."""
 
-import time
 from typing import Any, Callable, Dict, Optional
 
+from ... import clock
 from ...handlers import let_through
 from ...search import Search
 from ...session import Session
@@ -78,7 +78,7 @@ class Foreign(TriedCalls):
         """Do such a call for the program, and once more with the winner to compare."""
         self.follow(DEFAULT)
         result = impl(*call[0], **call[1])
-        start, self._given = time.perf_counter(), call
+        start, self._given = clock.now(), call
         self.follow(variant)
         try:
             _, reason = self.compare(variant, result, self.ready(search, variant)(call))
@@ -89,7 +89,7 @@ class Foreign(TriedCalls):
         finally:
             self._given = ()
             self._settings.rest()
-        search.ledger.charge(time.perf_counter() - start)
+        search.ledger.charge(clock.now() - start)
         if reason is not None:
             self._sizes.over = True
             self._session.record.fallback("{} for calls of other sizes".format(variant.name), reason)

@@ -2,11 +2,10 @@
 
 import collections
 import functools
-import time
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
-from ... import parts, structures
+from ... import clock, parts, structures
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
@@ -211,11 +210,11 @@ class Inference(Foreign):
         """
         if self._before is None:
             return
-        start = time.perf_counter()
+        start = clock.now()
         reason = watch.hooked(self._torch, self._root())
         if reason is None and self._before != watch.State(self._torch, self._root()):
             reason = purity.CHANGES
-        search.ledger.charge(2 * (time.perf_counter() - start))  # as long as it took before the call
+        search.ledger.charge(2 * (clock.now() - start))  # as long as it took before the call
         if reason is not None:
             self.stop(reason)
             raise structures.Unsupported(reason)
@@ -293,7 +292,7 @@ class Inference(Foreign):
     def now(self, search: Search) -> float:
         if self._cuda and (self.checking or not search.settled):
             self._torch.cuda.synchronize(self._device)
-        return time.perf_counter()
+        return clock.now()
 
     def taken(self, search: Search, seconds: float) -> float:
         # Once settled, nothing waits for the GPU: what was measured is the time in which its work was begun.
@@ -307,7 +306,7 @@ class Inference(Foreign):
     # copies
 
     def _runner(self, search: Search, variant: Variant) -> Runner:
-        start = time.perf_counter()
+        start = clock.now()
         content = self._background.take(search, variant)
         runner = self._runners.get(variant.name)
         new = runner is None or content is not None
@@ -324,7 +323,7 @@ class Inference(Foreign):
         if content is not None:
             runner.take(content)
         if new:
-            search.prepared(time.perf_counter() - start)
+            search.prepared(clock.now() - start)
         return runner
 
     def _watch(self) -> None:

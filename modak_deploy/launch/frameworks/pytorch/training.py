@@ -4,11 +4,10 @@ import contextlib
 import functools
 import gc
 import math
-import time
 import weakref
 from typing import AbstractSet, Any, Callable, List, Optional, Tuple
 
-from ... import structures
+from ... import clock, structures
 from ...handlers import let_through, raised, timed
 from ...lever import EXACT
 from ...search import Search
@@ -337,7 +336,7 @@ class Training(Together):
     def _now(self) -> float:
         if self._cuda and self._search is not None and not self._search.settled:
             self._torch.cuda.synchronize()
-        return time.perf_counter()
+        return clock.now()
 
 
 def _compile(torch: Any, lever: TorchLever, module: Any) -> Callable[..., Any]:

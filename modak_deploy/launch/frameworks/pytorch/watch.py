@@ -3,10 +3,10 @@
 import functools
 import itertools
 import operator
-import time
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from ... import clock
 from . import generators
 from .arrays import array_of
 from .contents import Bounds, Contents, is_open, same, sample
@@ -181,7 +181,7 @@ class Weights:
     """Largest part of the time that comparing values takes: large models are compared less often."""
 
     def __init__(self, torch: Any, root: Any) -> None:
-        start = time.monotonic()
+        start = clock.now()
         self._torch = torch
         modules = list(root.modules())
         tables: List[Dict[Any, Any]] = [getattr(module, name) for module in modules for name in TABLES]
@@ -238,7 +238,7 @@ class Weights:
             return False
         if not self._held.unchanged():
             return False
-        start = time.monotonic()
+        start = clock.now()
         if self._dirty or start >= self._next:
             same = self._fingerprints() == self._sums
             self.unseen = not same and not self._dirty
@@ -250,7 +250,7 @@ class Weights:
 
     def _after(self, start: float) -> float:
         """Return when values are compared again, after a comparison that began at ``start``."""
-        now = time.monotonic()
+        now = clock.now()
         return now + max(self.INTERVAL, (now - start) / self.SHARE)
 
     def _same_attributes(self) -> bool:

@@ -9,10 +9,9 @@ import contextlib
 import functools
 import importlib
 import threading
-import time
 from typing import Any, Callable, Collection, Dict, List, Optional, Set, Tuple, cast
 
-from ... import hardware, structures
+from ... import clock, hardware, structures
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
@@ -177,7 +176,7 @@ class Function(TriedCalls):
         return arrays.difference(importlib.import_module("numpy"), first, second, limit)
 
     def now(self, search: Search) -> float:
-        return time.perf_counter()
+        return clock.now()
 
 
 class _Step(Step):

@@ -2,10 +2,9 @@
 
 import importlib
 import os
-import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
-from ... import hardware, structures
+from ... import clock, hardware, structures
 from .. import openvino_cpu
 from ..rows import Rows
 from .calls import bytes_of
@@ -77,13 +76,13 @@ class Converted:
         return self._tensorflow.nest.pack_sequence_as(self._structure, tensors)
 
     def _compare(self, check: bool) -> None:
-        start = time.perf_counter()
+        start = clock.now()
         equal = importlib.import_module("numpy").array_equal
         pairs = zip(self._variables, self._weights)
         if self._changed or (check and not all(equal(_value(variable), value) for variable, value in pairs)):
             self._changed = True
             raise WeightsChanged("the weights have changed since the model was converted")
-        seconds = time.perf_counter() - start
+        seconds = clock.now() - start
         self.comparing = (seconds, seconds) if check else (0.0, self.comparing[1])
 
 

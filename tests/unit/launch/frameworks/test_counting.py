@@ -15,7 +15,7 @@ class Called:
 
     def __init__(self, session, monkeypatch, seconds):
         self.now, self.seconds, self.calls = 0.0, seconds, 0
-        monkeypatch.setattr(counting.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(counting.clock, "now", lambda: self.now)
         self.session, self.pause, self.waited = session, Pause(), 0
         self.counter = CallCounter(session, "jax", wait=self.wait)
 

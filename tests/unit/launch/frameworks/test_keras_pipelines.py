@@ -21,7 +21,7 @@ class Program:
 
     def __init__(self, session, monkeypatch, **waits):
         self.clock = Clock()
-        monkeypatch.setattr(module.time, "perf_counter", self.clock)
+        monkeypatch.setattr(module.clock, "now", self.clock)
         self.trial = Pipelines(session, LEVER)
         self.waits = waits
 

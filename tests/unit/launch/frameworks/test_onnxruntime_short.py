@@ -37,7 +37,7 @@ def program(session_of, monkeypatch):
         monkeypatch.setattr(owner, "__init__", owner.__init__)
         monkeypatch.setattr(adapter.Runs, "now", lambda self, search: followed.clock)
         monkeypatch.setattr(adapter.Runs, "_count", looked)
-        monkeypatch.setattr(adapter.time, "perf_counter", lambda: followed.clock)
+        monkeypatch.setattr(adapter.clock, "now", lambda: followed.clock)
         adapter.install(followed, onnxruntime, onnxruntime.__version__)
         helper, types = onnx.helper, onnx.TensorProto
         weights = onnx.numpy_helper.from_array(numpy.arange(32, dtype=numpy.float32).reshape(8, 4), "w")

@@ -166,7 +166,7 @@ def clock(monkeypatch):
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
     monkeypatch.setattr(hardware, "idle", idle)
-    monkeypatch.setattr(beside.time, "monotonic", lambda: times["now"])
+    monkeypatch.setattr(beside.clock, "now", lambda: times["now"])
     return times, readings
 
 
