@@ -2,8 +2,10 @@
 
 import contextlib
 import functools
+import logging
 import sys
 import threading
+import warnings
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from ... import structures
@@ -34,10 +36,10 @@ def observed(
         return result, CHANGES
     if not (held.unchanged() and all(map(functools.partial(outputs.equal, torch), tensors, copies))):
         return result, "a call changes its arguments"
-    if output.count and not first:
-        return result, "a call writes output"
     if reading is not None and LEFT_ALIGNED in reading.operations:
         return result, "the values of a mask decide whether padding is left out"
+    if output.count and not first:
+        return result, "a call writes output"
     return result, _refusal(torch, root, result, tensors, before.tensors)
 
 
@@ -63,16 +65,37 @@ def _reading(torch: Any, root: Any) -> Optional[Reading]:
     return Reading(torch, (), methods=False) if able else None
 
 
-class _Counted:
-    """Stands for an output stream, and counts how often a thread writes to it."""
+class _Output:
+    """Counts how often a thread writes to the program's output, warns, or has a record of a log written."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self) -> None:
         self.thread: Optional[int] = threading.get_ident()
         self.count = 0
 
-    def write(self, text: str) -> Any:
+    def note(self) -> None:
+        """Take note of something that is written, by whichever thread."""
         self.count += threading.get_ident() == self.thread
+
+    def before(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that takes note of its calls."""
+
+        @functools.wraps(function)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self.note()
+            return function(*args, **kwargs)
+
+        return noted
+
+
+class _Stream:
+    """Stands for an output stream."""
+
+    def __init__(self, stream: Any, output: _Output) -> None:
+        self._stream = stream
+        self._output = output
+
+    def write(self, text: str) -> Any:
+        self._output.note()
         return self._stream.write(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -80,15 +103,28 @@ class _Counted:
 
 
 @contextlib.contextmanager
-def _counting() -> Iterator[_Counted]:
-    """Count what this thread writes to the program's output."""
-    stream = sys.stdout
-    output = _Counted(stream)
-    if stream is not None:
-        sys.stdout = output
+def _counting() -> Iterator[_Output]:
+    """Count what this thread writes.
+
+    Handlers of logs hold the streams, or files, that they write to. A warning may be collected, as by
+    ``catch_warnings(record=True)``, where Python looks up the function that shows it (Python 3.6 to 3.14).
+    """
+    output = _Output()
+    made: List[Tuple[Any, str, Any, Any]] = []
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None:
+            made.append((sys, name, stream, _Stream(stream, output)))
+    for owner, name in ((logging.Handler, "handle"), (warnings, "_showwarnmsg")):
+        function = getattr(owner, name, None)
+        if function is not None:
+            made.append((owner, name, function, output.before(function)))
+    for owner, name, _, noted in made:
+        setattr(owner, name, noted)
     try:
         yield output
     finally:
         output.thread = None  # what has taken it for its own meanwhile may go on with it
-        if sys.stdout is output:
-            sys.stdout = stream
+        for owner, name, before, noted in made:
+            if getattr(owner, name, None) is noted:
+                setattr(owner, name, before)

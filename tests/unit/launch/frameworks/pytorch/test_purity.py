@@ -1,6 +1,10 @@
 """Modules whose calls do more than return a result are left alone, also where they do so later than at first."""
 
+import io
+import logging
 import random
+import sys
+import warnings
 
 import pytest
 
@@ -65,6 +69,57 @@ def test_what_the_first_call_alone_writes_keeps_nothing_from_being_tried(torch, 
     model.effect = lambda module, scores: None
     called(torch, model, torch.ones(2, 8))
     assert capsys.readouterr().out == "loaded\n" and not reasons(session)
+
+
+LOG = logging.getLogger("a program's")
+
+
+def shown(*_):
+    warnings.warn("called", stacklevel=2)
+
+
+WRITES = {
+    "print": lambda module, scores: print("called", file=sys.stderr),
+    "write": lambda module, scores: sys.stderr.write("called\n") and None,
+    "warning": lambda module, scores: LOG.warning("called"),
+    "info": lambda module, scores: LOG.info("called"),
+    "debug": lambda module, scores: LOG.debug("called"),
+    "warn": shown,
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+@pytest.mark.parametrize("to", ["stream", "file", "list"])
+def test_what_is_logged_or_warned_of_with_each_call_is_as_much_as_alone(
+    torch, net, follow, monkeypatch, tmp_path, kind, to
+):
+    text = io.StringIO()
+    handler = logging.FileHandler(tmp_path / "log") if to == "file" else logging.StreamHandler(text)
+    monkeypatch.setattr(LOG, "handlers", [handler])
+    monkeypatch.setattr(LOG, "propagate", False)
+    LOG.setLevel(logging.INFO)
+    monkeypatch.setattr(sys, "stderr", text)
+    model = net(WRITES[kind])
+    session, _ = follow(model)
+    with warnings.catch_warnings(record=to == "list") as collected:
+        warnings.simplefilter("always")
+        if to != "list":
+            monkeypatch.setattr(warnings, "showwarning", lambda *values: text.write("called\n"))
+        called(torch, model, torch.ones(2, 8), times=40)
+    lines = [*text.getvalue().splitlines(), *(collected or ())]
+    if to == "file":
+        handler.close()
+        lines += (tmp_path / "log").read_text().splitlines()
+    assert reasons(session) == ([] if kind == "debug" else ["a call writes output"])
+    assert len([line for line in lines if "called" in str(line)]) == (0 if kind == "debug" else 40)
+
+
+def test_what_counts_output_is_gone_after_the_calls_that_are_observed(torch, net, follow):
+    before = sys.stdout, sys.stderr, logging.Handler.handle, warnings._showwarnmsg
+    model = net()
+    follow(model)
+    called(torch, model, torch.ones(2, 8))
+    assert before == (sys.stdout, sys.stderr, logging.Handler.handle, warnings._showwarnmsg)
 
 
 @pytest.mark.parametrize("plain_calls", [2, 3, 5, 40])
