@@ -19,7 +19,8 @@ from ..steps import Step, Steps
 from ..tensorflow.calls import COPY, as_arrays, bytes_of, keep, tidy
 from ..tensorflow.kinds import HARMLESS
 from .kinds import PREDICT, TRAIN, KerasLever, Subject
-from .traced import graphs, refuses, signature, states, step_of
+from .losses import Losses
+from .traced import copied, graphs, refuses, signature, states, step_of
 
 EARNED = 2.0
 """Seconds that a function has worked before a model is converted for it without a trial: about what that takes."""
@@ -49,7 +50,7 @@ class BatchFunction(TriedCalls):
         """Seconds of the first call, which traces: what another way costs once is about as much."""
         self._over: Optional[str] = None
         self.seen: Set[Any] = set()
-        self.losses = _Losses(subject.model)
+        self.losses = Losses(subject.model)
         self._settings = Settings(subject.keras)
 
     def __getattr__(self, name: str) -> Any:
@@ -141,10 +142,13 @@ class BatchFunction(TriedCalls):
         self._calls += 1
         self._subject.turns += not self._subject.unchanged
         if self._signature is None:
-            variables = self._subject.model.non_trainable_variables
-            before = [variable.numpy().copy() for variable in variables]
+            try:
+                changed = copied(self._subject)
+            except MemoryError as error:
+                self.stop(str(error))
+                return default(data)
             result = self._unit(default, data)
-            if any((variable.numpy() != value).any() for variable, value in zip(variables, before)):
+            if changed():
                 self.stop("the model changes its state")
             self._signature = signature(tensorflow, data)
             self._dtypes = [leaf.dtype for leaf in tensorflow.nest.flatten(result)]
@@ -343,29 +347,6 @@ class _Batch(Step):
 
     def loss(self, result: Any) -> Optional[float]:
         return self._function.losses.read(result)
-
-
-class _Losses:
-    """The loss of a batch: Keras's own is the mean since the epoch began."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._before: Tuple[float, float] = (0.0, 0.0)
-
-    def read(self, logs: Any) -> Optional[float]:
-        """Return the loss of the batches since the last reading; None where the step gives none."""
-        value = logs.get("loss") if isinstance(logs, dict) else None
-        tracker = getattr(self._model, "_loss_tracker", None)
-        if value is None:
-            return None
-        mean = float(value)
-        if tracker is None or not hasattr(tracker, "total"):
-            return mean
-        total, count = float(tracker.total.numpy()), float(tracker.count.numpy())
-        (last_total, last_count), self._before = self._before, (total, count)
-        if count > last_count > 0:
-            return (total - last_total) / (count - last_count)
-        return mean
 
 
 def _traced(subject: Subject, levers: List[KerasLever], step: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,9 +1,9 @@
 """What is known of a Keras model, its batches, and the functions of TensorFlow within its own."""
 
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from ... import structures
-from ..tensorflow.calls import refusal
+from ..tensorflow.calls import no_room, refusal
 from ..tensorflow.kinds import Graph
 from .kinds import Subject
 
@@ -17,6 +17,16 @@ def states(subject: Subject) -> List[Any]:
     optimizers = [value for value in vars(model).values() if isinstance(value, subject.keras.optimizers.Optimizer)]
     groups = [model.variables, model.metrics_variables, *(optimizer.variables for optimizer in optimizers)]
     return list({id(variable): variable for group in groups for variable in group}.values())
+
+
+def copied(subject: Subject) -> Callable[[], bool]:
+    """Copy what is not trained, and return what tells whether it has changed; MemoryError where there is no room."""
+    variables = [getattr(variable, "value", variable) for variable in subject.model.non_trainable_variables]
+    reason = no_room(variables)
+    if reason is not None:
+        raise MemoryError(reason)
+    before = [variable.numpy().copy() for variable in variables]
+    return lambda: any((variable.numpy() != value).any() for variable, value in zip(variables, before))
 
 
 def refuses(subject: Subject) -> Optional[str]:

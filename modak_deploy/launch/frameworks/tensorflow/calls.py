@@ -236,12 +236,20 @@ def tidy(made: Dict[str, Any], wanted: Collection[str]) -> None:
         del made[name]
 
 
-def keep(tensorflow: Any, variables: List[Any]) -> Callable[[], None]:
-    """Copy variables, and return what sets them back."""
+def no_room(variables: List[Any]) -> Optional[str]:
+    """Return why there is no memory for a copy of variables; None where there is."""
     size = bytes_of(variables)
     free = hardware.free_memory()
     if free is not None and 2 * size > free:
-        raise MemoryError("a copy takes {} MiB and {} MiB are free".format(size >> 20, free >> 20))
+        return "a copy takes {} MiB and {} MiB are free".format(size >> 20, free >> 20)
+    return None
+
+
+def keep(tensorflow: Any, variables: List[Any]) -> Callable[[], None]:
+    """Copy variables, and return what sets them back."""
+    reason = no_room(variables)
+    if reason is not None:
+        raise MemoryError(reason)
     # Not tf.identity, which may share the buffer that a later assignment writes to.
     copies = [(variable, variable.numpy().copy()) for variable in variables]
 
