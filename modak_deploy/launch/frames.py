@@ -1,13 +1,17 @@
-"""Functions between the program and a library that warnings do not take for the caller.
+"""Functions between the program and a library that warnings do not take for the caller, and tracebacks do not show.
 
 ``warnings.warn(..., stacklevel=2)`` is about the line that calls a function: it says where that is, is shown once for
 each such line, and DeprecationWarning only for lines of the script. Frames of the import system are left out there,
 which are told by the names of their files (``_is_internal_frame`` in warnings.py, Python 3.5 to 3.14).
 """
 
+import os
 from typing import Any, Callable, TypeVar
 
+from .handlers import raised
+
 _MARK = " (left out by warnings as importlib._bootstrap is)"
+_OWN = os.path.dirname(__file__) + os.sep
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -16,3 +20,22 @@ def unseen(function: Function) -> Function:
     code = function.__code__
     function.__code__ = code.replace(co_filename=code.co_filename + _MARK)
     return function
+
+
+def take_out(error: BaseException) -> None:
+    """Take the launcher's frames out of the traceback of an error of the program's, which is to be raised again.
+
+    A bare ``raise`` then shows none of them; until Python 3.10, which has kept the traceback, that one's alone. By its
+    frames is told what a handler for a signal has raised, and those stay.
+    """
+    if raised(error) is not None:
+        return
+    before, trace = None, error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
+            before = trace
+        elif before is None:
+            error.__traceback__ = trace.tb_next
+        else:
+            before.tb_next = trace.tb_next
+        trace = trace.tb_next

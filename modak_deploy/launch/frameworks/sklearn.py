@@ -9,7 +9,7 @@ import functools
 import types
 from typing import Any, Callable
 
-from ..frames import unseen
+from ..frames import take_out, unseen
 from ..session import Session
 from .counting import CallCounter
 
@@ -65,7 +65,11 @@ def _counted(counter: CallCounter, name: str, method: Callable[..., Any]) -> Cal
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return counted(*args, **kwargs)
+        try:
+            return counted(*args, **kwargs)
+        except BaseException as error:
+            take_out(error)
+            raise
 
     setattr(call, _MARK, True)
     return unseen(call)

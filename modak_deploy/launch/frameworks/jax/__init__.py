@@ -9,7 +9,7 @@ import types
 from typing import Any, Callable, Dict, Set
 
 from ... import frames
-from ...frames import unseen
+from ...frames import take_out, unseen
 from ...session import Session
 from ..counting import CallCounter, Pause
 from ..pacing import Pace
@@ -47,15 +47,19 @@ def install(session: Session, jax: Any, version: str) -> None:
         @unseen
         def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
             function, pause = self.__dict__["_modak_function"], self.__dict__["_modak_pause"]
-            if not clean():
-                return function(*args, **kwargs)
-            if pause.left > 0:
-                result = function(*args, **kwargs)
-                pause.left -= 1
-                return result
-            name = str(getattr(function, "__name__", "function"))
-            describe = functools.partial(described, function, args, kwargs)
-            return counter.call(name, function, args, kwargs, describe, function, pause)
+            try:
+                if not clean():
+                    return function(*args, **kwargs)
+                if pause.left > 0:
+                    result = function(*args, **kwargs)
+                    pause.left -= 1
+                    return result
+                name = str(getattr(function, "__name__", "function"))
+                describe = functools.partial(described, function, args, kwargs)
+                return counter.call(name, function, args, kwargs, describe, function, pause)
+            except BaseException as error:
+                take_out(error)
+                raise
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             return self if instance is None else types.MethodType(self, instance)

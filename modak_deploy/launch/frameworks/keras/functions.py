@@ -7,6 +7,7 @@ import threading
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
 
 from ... import clock, hardware
+from ...frames import take_out
 from ...lever import levers as all_levers
 from ...search import Search
 from ...session import Session
@@ -89,6 +90,9 @@ class BatchFunction(TriedCalls):
             if self._subject.kind == TRAIN:
                 return self._train(data)
             return shielded(self._predict, self.default, (data,), {}, self._fail)
+        except BaseException as error:
+            take_out(error)
+            raise
         finally:
             self._subject.unchanged = False
             self._busy.release()

@@ -6,6 +6,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 
 from ... import clock, hardware, parts, structures
+from ...frames import take_out
 from ...handlers import let_through, suppressed
 from ...search import Search
 from ...session import Session
@@ -318,7 +319,11 @@ def install(session: Session, module: Any, version: str) -> None:
     @functools.wraps(init)
     def made(self: Any, path_or_bytes: Any, *args: Any, **kwargs: Any) -> None:
         start = clock.now()
-        init(self, path_or_bytes, *args, **kwargs)
+        try:
+            init(self, path_or_bytes, *args, **kwargs)
+        except BaseException as error:
+            take_out(error)
+            raise
         given = {**dict(zip(("sess_options", "providers", "provider_options"), args)), **kwargs}
         with suppressed():  # the program's session is made
             sessions.note(self, described(path_or_bytes, given, clock.now() - start))
@@ -327,10 +332,12 @@ def install(session: Session, module: Any, version: str) -> None:
     def counted(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
         if not session.active or OWN in vars(self):
             return run(self, output_names, input_feed, run_options)
-        runs = followed.runs(self)
-        if runs is None:
-            return run(self, output_names, input_feed, run_options)
-        return runs(self, output_names, input_feed, run_options)
+        try:
+            runs = followed.runs(self) or run
+            return runs(self, output_names, input_feed, run_options)
+        except BaseException as error:
+            take_out(error)
+            raise
 
     owner.__init__ = made
     owner.run = counted

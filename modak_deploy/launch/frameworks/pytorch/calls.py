@@ -4,6 +4,7 @@ import threading
 from typing import Any, Callable, List, Optional, cast
 
 from ... import clock
+from ...frames import take_out
 from ...handlers import let_through
 from ...progress import Progress
 from ...session import Session
@@ -32,6 +33,14 @@ class Calls:
         self._root = intercept(torch, root, self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._done(args, kwargs)
+        except BaseException as error:
+            take_out(error)
+            raise
+
+    def _done(self, args: Any, kwargs: Any) -> Any:
+        """Return the result of a call."""
         root = self._root()
         impl = root._call_impl  # type: ignore[union-attr]
         if getattr(self._local, "inside", False) or not self._session.active or self._special():

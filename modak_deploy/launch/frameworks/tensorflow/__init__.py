@@ -3,6 +3,7 @@
 import functools
 from typing import Any, Callable, Dict
 
+from ...frames import take_out
 from ...session import Session
 from ...versions import satisfies
 from ..counting import CallCounter
@@ -39,6 +40,13 @@ def install(session: Session, tensorflow: Any, version: str) -> None:
 
     @functools.wraps(call)
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return done(self, args, kwargs)
+        except BaseException as error:
+            take_out(error)
+            raise
+
+    def done(self: Any, args: Any, kwargs: Any) -> Any:
         function = getattr(self, "python_function", None)
         name = str(getattr(function, "__name__", "function"))
         if (

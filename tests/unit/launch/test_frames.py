@@ -1,0 +1,124 @@
+"""Tracebacks of a program's errors show the program's calls as they do without the launcher."""
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from launch_parts import launch
+from modak_deploy.launch import frames, handlers
+from modak_deploy.launch.trials import shielded
+
+TORCH = """
+import torch
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        if x.shape[0] == 3:
+            raise KeyError("the program's own")
+        return super().forward(x)
+model = Net(4, 4).eval()
+with torch.no_grad():
+    for rows in [2] * 10 + [3]:
+        model(torch.ones(rows, 4))
+"""
+ONNXRUNTIME = """
+import numpy, onnxruntime
+from onnx import TensorProto, helper
+values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", values[:1], values[1:])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+for name in "x" * 20 + "z":
+    session.run(None, {name: numpy.ones(3, "f4")})
+"""
+NO_MODEL = "import onnxruntime; onnxruntime.InferenceSession('none.onnx')"
+JAX = """
+import jax
+@jax.jit
+def call(x):
+    if x.shape[0] == 3:
+        raise KeyError("the program's own")
+    return x
+for rows in [2] * 20 + [3]:
+    call(jax.numpy.ones(rows))
+"""
+SKLEARN = """
+import numpy
+from sklearn.linear_model import LinearRegression
+LinearRegression().fit(numpy.ones((2, 2)), numpy.ones(3))
+"""
+TENSORFLOW = """
+import tensorflow as tf
+@tf.function
+def call(x):
+    if x.shape[0] == 3:
+        raise KeyError("the program's own")
+    return x * 2
+for rows in [2] * 20 + [3]:
+    call(tf.ones(rows))
+"""
+KERAS = """
+import keras, numpy
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+for columns in [2] * 5 + [3]:
+    model.predict_on_batch(numpy.ones((4, columns)))
+"""
+PROGRAMS = {
+    "torch": TORCH,
+    "onnxruntime": ONNXRUNTIME,
+    "onnxruntime-made": NO_MODEL,
+    "jax": JAX,
+    "sklearn": SKLEARN,
+    "tensorflow": TENSORFLOW,
+    "keras": KERAS,
+}
+SETTINGS = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="one frame stays before")
+@pytest.mark.parametrize("mode", ["none", "live"])
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_an_error_has_the_frames_that_it_has_alone(tmp_path, name, mode):
+    pytest.importorskip(name.partition("-")[0])
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAMS[name])
+    plain = {key: value for key, value in os.environ.items() if not key.startswith(("MODAK", "PYTHON"))}
+    alone = subprocess.run([sys.executable, str(program)], env={**plain, **SETTINGS}, cwd=tmp_path,
+                           capture_output=True, text=True)  # fmt: skip
+    done = launch(program, tmp_path, {"trials": {"mode": mode, "share": 1.0}}, environment=SETTINGS)
+    assert done.returncode == alone.returncode == 1
+    assert _functions(done.stderr) == _functions(alone.stderr)
+
+
+def _functions(text):
+    """Return the files and functions of a traceback; lines of a function may be other ones, and so are generated names.
+
+    What TensorFlow says of a graph has a stack too, that of the call by which the graph was made.
+    """
+    lines = text[text.index("Traceback") :].splitlines()[1:]
+    frames = itertools.takewhile(lambda line: line.startswith(" "), lines)
+    found = [line.split(", ") for line in frames if line.startswith("  File ")]
+    return [(re.sub("generated_file[^.]*", "", line[0]), line[-1]) for line in found]
+
+
+def _handled(number, frame):
+    raise TimeoutError("a limit of the program's")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+def test_what_a_handler_has_raised_is_known_further_on(monkeypatch):
+    def attempt(own, args, kwargs):
+        signal.raise_signal(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, _handled)
+    try:
+        with pytest.raises(TimeoutError) as caught:
+            shielded(attempt, attempt, (), {}, lambda reason: None)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    frames.take_out(caught.value)
+    assert handlers.raised(caught.value) is caught.value
