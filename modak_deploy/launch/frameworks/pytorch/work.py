@@ -5,9 +5,11 @@ torch.utils.flop_counter (since 2.1) has the formulas. Nothing is computed twice
 """
 
 import contextlib
+import functools
 import importlib
 import math
-from typing import AbstractSet, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+import threading
+from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ... import structures
 from ...handlers import suppressed
@@ -15,6 +17,7 @@ from ..operations import BACKWARD, attention, shares
 from . import compiler, outputs
 from .values import Reading
 
+RECURRENT = ("gru", "lstm", "rnn_relu", "rnn_tanh")
 OBSERVED = 2
 """The call that is looked at: the first one often holds what is done once."""
 
@@ -68,7 +71,7 @@ class Work:
                 mode = None
             if mode is None:
                 return impl(*args, **kwargs)
-            with reading or contextlib.nullcontext(), mode:
+            with reading or contextlib.nullcontext(), mode, _recurrent_layers(self._torch, mode):
                 result = impl(*args, **kwargs)
             with suppressed():  # what cannot be described is not
                 self._seen(mode, args, kwargs)
@@ -131,6 +134,25 @@ def kind_of(name: str) -> str:
     return "dense"
 
 
+class _Sums:
+    """What was counted of a call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: Dict[str, int] = {}
+        self.moved = 0
+        self.layers = 0
+        self.incomplete = False
+        """Whether an operation took a matrix of weights for which there is no formula."""
+        self.within = False
+        """Whether operations belong to what is counted as a whole."""
+
+    def add(self, kind: str, count: int, layers: int = 1) -> None:
+        """Count operations of a kind, and the layers that do them."""
+        self.operations[kind] = self.operations.get(kind, 0) + count
+        self.layers += layers
+
+
 def _mode(torch: Any) -> Any:
     registry = importlib.import_module("torch.utils.flop_counter").flop_registry
     composite = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -146,16 +168,8 @@ def _mode(torch: Any) -> Any:
         except RuntimeError:  # of masked tensors, operations have names that the dispatcher does not know
             return False
 
-    class Mode(compiler.mode()):  # type: ignore[misc]
+    class Mode(_Sums, compiler.mode()):  # type: ignore[misc]
         supports_higher_order_operators = True
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.operations: Dict[str, int] = {}
-            self.moved = 0
-            self.layers = 0
-            self.incomplete = False
-            """Whether an operation took a matrix of weights for which there is no formula."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
@@ -170,20 +184,74 @@ def _mode(torch: Any) -> Any:
                     with self:
                         return func._op_dk(composite, *args, **kwargs)
                 with contextlib.suppress(Exception):
-                    self.incomplete |= name not in _FREE and not func.is_view and _has_matrix(args, parameter)
+                    self.incomplete |= (
+                        not self.within and name not in _FREE and not func.is_view and _has_matrix(args, parameter)
+                    )
                 return func(*args, **kwargs)
             result = func(*args, **kwargs)
+            if self.within:
+                return result
             try:
                 count = special(args) if special is not None else registry[packet](*args, **kwargs, out_val=result)
                 for kind, part in count if isinstance(count, list) else [(kind_of(name), int(count))]:
-                    self.operations[kind] = self.operations.get(kind, 0) + part
-                    self.layers += 1
+                    self.add(kind, part)
                 self.moved += _bytes((args, kwargs, result))
             except Exception:  # a formula that does not fit
                 self.incomplete = True
             return result
 
     return compiler.without(Mode)()
+
+
+@contextlib.contextmanager
+def _recurrent_layers(torch: Any, mode: Any) -> Iterator[None]:
+    """Have recurrent layers counted as such: those without a kernel, as of a GRU on a processor, are many products.
+
+    PyTorch's modules have all steps and layers of theirs done by a function of ``torch._VF``.
+    """
+    table, thread = torch._VF, threading.get_ident()
+    own = {name: vars(table).get(name) for name in RECURRENT if hasattr(table, name)}
+
+    def whole(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != thread or mode.within:
+                return function(*args, **kwargs)
+            mode.within = True
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                mode.within = False
+            try:
+                mode.add("recurrent", *_cells(args))
+                mode.moved += _bytes((args, result))
+            except Exception:  # arguments of another release
+                mode.incomplete = True
+            return result
+
+        return call
+
+    for name in own:
+        setattr(table, name, whole(getattr(table, name)))
+    try:
+        yield
+    finally:
+        for name, before in own.items():
+            if before is None:  # it is looked up where PyTorch has it
+                delattr(table, name)
+            else:
+                setattr(table, name, before)
+
+
+def _cells(args: Tuple[Any, ...]) -> Tuple[int, int]:
+    """Return the operations and layers of a recurrent function: all matrices for each sample and step.
+
+    Sequences that were packed come with their numbers of samples at each step (torch/nn/modules/rnn.py, 1.0 to 2.13).
+    """
+    packed = hasattr(args[1], "is_floating_point") and not args[1].is_floating_point()
+    weights, _, layers, _, _, both = args[3:9] if packed else args[2:8]
+    rows = args[0].numel() // args[0].shape[-1]
+    return 2 * rows * sum(int(weight.numel()) for weight in weights if weight.dim() > 1), layers * (2 if both else 1)
 
 
 _FREE = frozenset(

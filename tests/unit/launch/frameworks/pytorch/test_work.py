@@ -72,11 +72,41 @@ def test_layers_in_one_kernel_count_as_those_that_are_done_one_by_one(torch, cou
     assert together["flops"] > 2 * 2 * 7 * 4 * 32 * 32 and together["layers"] == (5 if kind == "encoder" else 3)
 
 
-def test_recurrent_layers(torch, counted):
-    seen, results = counted(torch.nn.LSTM(5, 6, batch_first=True).eval(), torch.randn(3, 11, 5))
-    assert seen["flops_per_sample"] == pytest.approx(2 * 11 * (4 * 6 * 5 + 4 * 6 * 6), rel=0.05)
-    assert (seen["batch"], seen["sequence"]) == (3, 11)
-    assert torch.equal(results[1][0], results[0][0])
+@pytest.mark.parametrize("inference", [True, False])
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers(torch, counted, kind, gates, inference):
+    layer = getattr(torch.nn, kind)(5, 6, batch_first=True).eval()
+    seen, results = counted(layer, torch.randn(3, 11, 5), inference=inference)
+    assert seen["flops"] == 2 * 3 * 11 * gates * (6 * 5 + 6 * 6)
+    assert (seen["batch"], seen["sequence"], seen["layers"], seen["mix_recurrent"]) == (3, 11, 1, 1)
+    # In inference mode, layers without a kernel of their own go another way to the same one while they are looked at.
+    assert torch.allclose(results[1][0], results[0][0], atol=1e-6)
+    assert inference or torch.equal(results[1][0], results[0][0])
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers_of_packed_sequences_and_both_directions(torch, counted, kind):
+    gates = {"LSTM": 4, "GRU": 3}[kind]
+    layer = getattr(torch.nn, kind)(5, 6, num_layers=2, bidirectional=True).eval()
+    head = torch.nn.Linear(12, 2)
+
+    def call(rows):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(rows, torch.tensor([7, 4]))
+        return head(layer(packed)[0].data)
+
+    before = dict(vars(torch._VF))
+    seen, results = counted(call, torch.randn(7, 2, 5))
+    cells = 2 * 11 * gates * (2 * (6 * 5 + 6 * 6) + 2 * (6 * 12 + 6 * 6))
+    assert seen["flops"] == cells + 2 * 11 * 12 * 2 and seen["layers"] == 5
+    assert all(torch.equal(result, results[0]) for result in results) and vars(torch._VF) == before
+
+
+def test_a_recurrent_layer_that_learns_counts_three_times(torch, counted):
+    layer = torch.nn.GRU(5, 6)
+    seen, results = counted(layer, torch.randn(3, 11, 5), training=True, inference=False)
+    assert seen["flops"] == 3 * 2 * 3 * 11 * 3 * (6 * 5 + 6 * 6) and seen["layers"] == 1
+    results[1][0].sum().backward()
+    assert layer.weight_hh_l0.grad is not None
 
 
 def test_words_are_sequences_and_training_counts_three_times(torch, counted):
