@@ -1,6 +1,6 @@
 """What a call of a tf.function consists of: the products in its graph, by the shapes that TensorFlow found for them.
 
-The graph of a training step holds its gradients too, so nothing is multiplied for them.
+The graph of a training step holds its gradients too, so nothing is multiplied for them; they are no layers.
 """
 
 import math
@@ -50,13 +50,23 @@ def features(concrete: Any) -> Dict[str, Any]:
         count = formula(operation)
         if count is None:
             return described
-        tally.add(kind, count)
+        tally.add(kind, count, 0 if _of_gradient(operation) else 1)
     return {**described, **tally.features(batch)}
 
 
 def _calls(operation: Any) -> bool:
     """Return whether an operation calls functions: a branch, a loop, a call, the map of a data set."""
     return any(value.HasField("func") or value.list.func for value in operation.node_def.attr.values())
+
+
+def _of_gradient(operation: Any) -> bool:
+    """Tell whether an operation belongs to a gradient, which TensorFlow makes in a scope of its own.
+
+    A tape's is ``gradient_tape`` (tensorflow/python/eager/backprop.py, 2.3 to 2.21), those of ``tf.gradients`` have the
+    names of the operations whose gradient it is.
+    """
+    *scopes, _ = operation.name.split("/")
+    return any(scope == "gradient_tape" or scope.endswith("_grad") for scope in scopes)
 
 
 def _done(graph: Any) -> List[Any]:

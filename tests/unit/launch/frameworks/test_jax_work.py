@@ -48,6 +48,7 @@ def test_gradients_are_counted_where_they_are(jax, weights, loss):
     both = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
     seen = features(both, (weights, jax.numpy.ones((5, 8, 8, 3))), {})
     assert seen["flops"] == pytest.approx(3 * CONVOLUTION + 3 * DENSE)
+    assert seen["layers"] == 3, "gradients are no layers"
 
 
 def test_donated_arguments_and_no_second_trace(jax, weights):

@@ -53,6 +53,27 @@ def test_a_call_of_a_network(tf, net):
 def test_a_step_has_its_gradients(tf, net):
     seen = features(net.step.get_concrete_function(tf.ones((5, 8, 8, 3)), tf.zeros((5,), tf.int32)))
     assert seen["flops"] == 2 * CONVOLUTION + 3 * DENSE, "the gradient of the images is asked for by nobody"
+    assert seen["layers"] == 2, "gradients are no layers"
+
+
+def test_gradients_without_a_tape_and_within_a_scope_are_no_layers(tf):
+    @tf.function
+    def graph(x, w):
+        with tf.name_scope("outer"):
+            return tf.gradients(tf.matmul(tf.tanh(tf.matmul(x, w)), w), w)
+
+    @tf.function
+    def taped(x, w):
+        with tf.name_scope("outer"), tf.GradientTape() as tape:
+            tape.watch(w)
+            loss = tf.einsum("ij,jk->ik", tf.tanh(tf.matmul(x, w)), w)
+        with tf.name_scope("other"):
+            return tape.gradient(loss, w)
+
+    for function in (graph, taped):
+        seen = features(function.get_concrete_function(tf.ones((2, 4)), tf.ones((4, 4))))
+        assert seen["flops"] == 4 * 2 * 2 * 4 * 4, "the last product's result is asked for by nobody"
+        assert seen["layers"] == 1
 
 
 def test_einsum_transposes_and_batches(tf):
