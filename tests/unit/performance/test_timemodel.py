@@ -70,6 +70,20 @@ def test_a_lever_that_one_workload_alone_was_measured_with_is_not_told(tmp_path)
     assert "without 'lever:tf-onednn-off'" in TimeModel(tmp_path).refusal(case_of(1e8, once.configuration.levers))
 
 
+@pytest.mark.parametrize(("workloads", "known"), [(1, False), (2, False), (3, True)])
+def test_an_engine_that_is_chosen_takes_three_workloads(workloads, known):
+    """What it brings depends on the work; the one that is there without a choice tells of few workloads too."""
+    rows = [
+        Row(f"w{n}", CASE, f"s{n}", engine == "runs:own", {engine: 1.0, "flops": n, "training": 1.0}, 1,
+            {"steady": 1.0}, 1.0)
+        for n in range(4)
+        for engine in ("runs:own", "runs:other")[: 1 + (n < workloads)]
+    ]  # fmt: skip
+    learning = Sheet.of(rows, "steady").whole().without(())
+    assert ("runs:other" in learning.names) == known
+    assert "runs:own" in Sheet.of(rows[:3], "steady").whole().without(()).names
+
+
 def test_nothing_is_blamed_for_what_it_stands_beside():
     """A lever that brings nothing stays so where it was also measured beside one that costs much."""
     rows = [
