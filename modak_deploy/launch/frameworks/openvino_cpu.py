@@ -18,7 +18,8 @@ EARLIEST = "2025.1"
 TELEMETRY = "openvino_telemetry"
 ROOM = 2 << 30
 """Bytes of addresses that OpenVINO may take with its libraries, threads and weights; the program wants some as well."""
-LARGEST = 2**31 - 1
+LARGEST = 2**24
+"""Whole number up to which all have a place in single precision."""
 
 
 def refusal() -> Optional[str]:
@@ -152,21 +153,19 @@ def _settings(precision: str, threads: int) -> Dict[str, Any]:
 
 
 def check_range(array: Any) -> None:
-    """Raise for values of which the processor's kernels make others than the frameworks do (2026.4).
+    """Raise OverflowError for large whole numbers, which some of the processor's kernels take for others (2026.4).
 
-    Whole numbers beyond 32 bits are computed in 32 bits, and of what is not a number Relu, Max and others make one.
+    Comparisons, sums, the largest of several and what is clamped are computed in single precision, whatever the type.
     """
-    wide = array.size and ((array.dtype.kind in "iu" and array.dtype.itemsize == 8) or array.dtype == "uint32")
+    wide = array.size and array.dtype.kind in "iu" and array.dtype.itemsize >= 4
     if wide and (array.max() > LARGEST or array.min() < -LARGEST):
-        raise OverflowError("an argument holds whole numbers beyond 32 bits")
-    if array.dtype.kind == "f" and bool((array != array).any()):
-        raise ArithmeticError("an argument holds values that are not numbers")
+        raise OverflowError("an argument holds whole numbers beyond 24 bits")
 
 
 def check_finite(array: Any) -> None:
     """Raise ValueError for values that are not finite, which some of the processor's kernels lose (2026.4).
 
-    The largest of numbers is one of them, and a number is clipped to one, where TensorFlow's result is not a number.
+    Relu, Max and others make a number of what is none, and the largest of numbers is one of those given.
     """
     if array.dtype.kind == "f" and not bool(importlib.import_module("numpy").isfinite(array).all()):
         raise ValueError("an argument holds values that are not finite")

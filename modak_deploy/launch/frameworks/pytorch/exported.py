@@ -2,12 +2,15 @@
 
 import contextlib
 import functools
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from types import MappingProxyType
+from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 from ... import structures
 from . import outputs
 from .conversions import Shelf
-from .tables import Numbers, numbers_of_rows
+from .following import Following
+from .otherwise import Refusal
+from .tables import numbers_of_rows
 from .traced import trace
 from .values import Reading
 
@@ -31,8 +34,8 @@ class Program(NamedTuple):
     """From the arguments' tensors, in their order, to the result's."""
     result: Any
     """The result's structure with a slot in place of each tensor."""
-    numbers: List[Numbers] = []
-    """Arguments that are numbers of rows."""
+    checks: List[Any] = []
+    """What looks at the arguments of each call: numbers of rows, ranges, and masks."""
 
 
 class Content(NamedTuple):
@@ -51,6 +54,8 @@ class Observed(NamedTuple):
     """The module from them to the tensors of the result."""
     reading: Optional[Reading]
     """Whether the call is a guide to others, where that matters."""
+    checks: List[Any]
+    """What looks at the arguments of each call."""
 
 
 class Slot(int):
@@ -67,6 +72,11 @@ class Exported:
     Where values of tensors may decide what is done it is exported by ``torch.export``, which refuses that; else it is
     traced. What is written to a module's attributes is noticed elsewhere (``watch``).
     """
+
+    keeping: AbstractSet[str] = frozenset()
+    """Operations whose results are not numbers where PyTorch's are none."""
+    otherwise: Mapping[str, Refusal] = MappingProxyType({})
+    """Operations that may be done in another way."""
 
     def __init__(self, torch: Any, module: Any) -> None:
         self._torch = torch
@@ -114,8 +124,8 @@ class Exported:
         if program is None:
             program = self._programs[form] = self._program(args, kwargs, form)
         tensors = [tensor.detach() for tensor in given]
-        for numbers in program.numbers:
-            numbers.check(self._torch, tensors)
+        for entry in program.checks:
+            entry.check(self._torch, tensors)
         results = program.infer(tensors)
         if any(
             map(functools.partial(_lacks_numbers, self._torch), results)
@@ -131,18 +141,17 @@ class Exported:
         torch, shelf = self._torch, self.shelf
         with torch.inference_mode(False), torch.no_grad():
             observed = self._observed(args, kwargs)
-            tensors, flat, reading = observed
-            numbers = [] if reading is None else numbers_of_rows(reading.lookups, tensors)
+            tensors, flat = observed.tensors, observed.flat
             data = self._contents.get(form)
             if data is None and shelf is not None:
                 data = shelf.find(form)
             if data is not None:
                 infer = self.read(data, tensors, flat.likes)
                 self._contents.pop(form, None)
-                return Program(infer, flat.result, numbers)
+                return Program(infer, flat.result, observed.checks)
             keep = None if shelf is None else functools.partial(shelf.keep, form)
             infer = self.made(self._graph(observed), tensors, keep)
-        return Program(infer, flat.result, numbers)
+        return Program(infer, flat.result, observed.checks)
 
     def _is_traced(self, tensors: List[Any]) -> bool:
         """Tell whether a trace is tried before the module is exported, with such arguments."""
@@ -150,7 +159,7 @@ class Exported:
 
     def _graph(self, observed: Observed) -> Any:
         """Return the module as a graph: traced, where no value decides what is done, which is quick."""
-        tensors, flat, reading = observed
+        tensors, flat, reading, _ = observed
         if reading is not None:
             results = flat.likes
             reading.used(results)
@@ -178,13 +187,18 @@ class Exported:
         versions = [tensor._version for tensor in tensors]
         sources = [*tensors, *flat.parameters(), *flat.buffers()]
         reading = Reading(self._torch, sources) if self._is_traced(tensors) else None
-        with contextlib.nullcontext() if reading is None else reading:
+        following = Following(self._torch, tensors, self.keeping, self.otherwise)
+        with following, contextlib.nullcontext() if reading is None else reading:
             flat(*tensors)
         if versions != [tensor._version for tensor in tensors]:
             raise structures.Unsupported("a call changes its arguments")
         if not flat.likes:
             raise structures.Unsupported("a call computes no tensor")
-        return Observed(tensors, flat, reading)
+        following.used(flat.likes)
+        if following.reason is not None:
+            raise structures.Unsupported(following.reason)
+        numbers = [] if reading is None else numbers_of_rows(reading.lookups, tensors)
+        return Observed(tensors, flat, reading, [*numbers, *following.checks()])
 
 
 def _lacks_numbers(torch: Any, tensor: Any) -> bool:

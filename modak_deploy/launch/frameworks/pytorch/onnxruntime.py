@@ -14,6 +14,8 @@ from ..onnxruntime.sessions import OWN
 from .arrays import array_of
 from .conversions import version
 from .exported import Exported, Keep, results_of
+from .keeping import KEEPING
+from .otherwise import ONNX_RUNTIME
 from .written import is_alike
 
 CUDA = "CUDAExecutionProvider"
@@ -78,6 +80,9 @@ class Model(NamedTuple):
 
 class InSession(Exported):
     """Does what a module does by a session of ONNX Runtime, on the module's own device."""
+
+    keeping = KEEPING["onnxruntime"]
+    otherwise = ONNX_RUNTIME
 
     def __init__(self, torch: Any, module: Any, tf32: bool = False) -> None:
         """``tf32`` is whether products in single precision may be computed in TF32, on a GPU."""

@@ -9,6 +9,8 @@ from ..openvino_rows import wraps
 from .arrays import array_of
 from .conversions import version
 from .exported import Exported, Keep, results_of
+from .keeping import KEEPING
+from .otherwise import OPENVINO
 from .written import writes_views
 
 REMAINDERS = ("Mod", "FloorMod")
@@ -24,6 +26,9 @@ def content_kind(torch: Any, precision: str) -> Tuple[str, ...]:
 
 class Converted(Exported):
     """Does what a module does by OpenVINO."""
+
+    keeping = KEEPING["openvino"]
+    otherwise = OPENVINO
 
     def __init__(self, torch: Any, module: Any, precision: str) -> None:
         """``precision`` is that of OpenVINO's kernels: ``f32`` or ``bf16``."""

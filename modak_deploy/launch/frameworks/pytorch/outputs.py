@@ -36,6 +36,8 @@ def own_format(torch: Any, root: Any) -> str:
 
 MASK = 1e4
 """From this size on, numbers that are the same in two results are not compared: they would outweigh all others."""
+GAPS = 64 << 20
+"""Bytes with gaps, up to which a result lies in memory as the default's; one word of each text may be far apart."""
 DENSE = ()
 """The order of dimensions in memory of what is contiguous."""
 
@@ -46,6 +48,8 @@ class Leaf(NamedTuple):
     dtype: Any
     order: Optional[Tuple[int, ...]]
     """Its dimensions from the outermost in memory to the innermost; None where memory has no such order."""
+    strides: Optional[Tuple[Tuple[int, ...], Tuple[int, ...]]] = None
+    """Its sizes and their strides where memory has gaps, or the same numbers are in several places."""
 
 
 class Form(NamedTuple):
@@ -69,7 +73,14 @@ def form(torch: Any, result: Any) -> Form:
         return (type(tensor), tensor.requires_grad, tensor.dim(), str(tensor.device))
 
     kind = structures.shape(result, describe, is_leaf)
-    return Form(kind, [Leaf(tensor.dtype, order_of(torch, tensor)) for tensor in tensors])
+    return Form(kind, [_leaf(torch, tensor) for tensor in tensors])
+
+
+def _leaf(torch: Any, tensor: Any) -> Leaf:
+    order = order_of(torch, tensor)
+    if order is not None or tensor.layout != torch.strided or tensor.is_nested:
+        return Leaf(tensor.dtype, order)
+    return Leaf(tensor.dtype, order, (tuple(tensor.shape), tensor.stride()))
 
 
 def order_of(torch: Any, tensor: Any) -> Optional[Tuple[int, ...]]:
@@ -81,6 +92,32 @@ def order_of(torch: Any, tensor: Any) -> Optional[Tuple[int, ...]]:
     strides = tensor.stride()
     order = tuple(sorted(range(len(strides)), key=lambda number: -int(strides[number])))
     return order if tensor.permute(order).is_contiguous() else None  # a part of another tensor has gaps
+
+
+def _lies_so(tensor: Any, leaf: Leaf) -> bool:
+    """Tell whether a tensor lies in memory as it is to; how one of other sizes is to is not known."""
+    if leaf.strides is None or leaf.strides[0] != tuple(tensor.shape):
+        return _has_order(tensor, leaf.order)
+    return bool(tensor.stride() == leaf.strides[1]) or _extent(leaf.strides) * tensor.element_size() > GAPS
+
+
+def _laid(torch: Any, tensor: Any, leaf: Leaf) -> Any:
+    """Return a tensor that lies in memory as it is to."""
+    if _lies_so(tensor, leaf):
+        return tensor
+    if leaf.strides is None:
+        return _ordered(tensor, leaf.order)
+    sizes, strides = leaf.strides
+    lasting = [slice(1) if not stride else slice(None) for stride in strides]  # what is the same is written once
+    memory = torch.empty(_extent(leaf.strides), dtype=tensor.dtype, device=tensor.device)
+    result = memory.as_strided(sizes, strides)
+    result[tuple(lasting)].copy_(tensor[tuple(lasting)])
+    return result
+
+
+def _extent(strides: Any) -> int:
+    """Return how many elements lie from the first one of a tensor to its last one."""
+    return 1 + int(sum((size - 1) * stride for size, stride in zip(*strides)))
 
 
 def _has_order(tensor: Any, order: Optional[Tuple[int, ...]]) -> bool:
@@ -107,7 +144,7 @@ def merged(torch: Any, earlier: Optional[Form], default: Any, form: Form) -> For
         return form
     tensors = structures.leaves(default, is_tensor(torch))
     return Form(form.shape, [
-        Leaf(new.dtype, old.order if old.order and _has_order(tensor, old.order) else new.order)
+        new._replace(order=old.order if old.order and _has_order(tensor, old.order) else new.order)
         for old, new, tensor in zip(earlier.leaves, form.leaves, tensors)
     ])  # fmt: skip
 
@@ -118,16 +155,16 @@ def restore(torch: Any, result: Any, wanted: Form, given: Any = ()) -> Any:
     tensors = structures.leaves(result, is_leaf)
     if len(tensors) != len(wanted.leaves):
         raise structures.Unsupported("the result has {} tensors instead of {}".format(len(tensors), len(wanted.leaves)))
-    if all(left.dtype == leaf.dtype and _has_order(left, leaf.order) for left, leaf in zip(tensors, wanted.leaves)):
+    if all(left.dtype == leaf.dtype and _lies_so(left, leaf) for left, leaf in zip(tensors, wanted.leaves)):
         return result
     forms = iter(wanted.leaves)
     changed: Dict[int, Any] = {id(tensor): tensor for tensor in structures.leaves(given, is_leaf)}
     """What is in a result twice stays one tensor, and an argument that is returned stays that."""
 
     def change(tensor: Any) -> Any:
-        dtype, order = next(forms)
+        leaf = next(forms)
         if id(tensor) not in changed:
-            changed[id(tensor)] = _ordered(tensor if tensor.dtype == dtype else tensor.to(dtype), order)
+            changed[id(tensor)] = _laid(torch, tensor if tensor.dtype == leaf.dtype else tensor.to(leaf.dtype), leaf)
         return changed[id(tensor)]
 
     return structures.replace(result, change, is_leaf)
@@ -263,7 +300,7 @@ def unsound(torch: Any, result: Any, wanted: Whole, given: Any = ()) -> Optional
         return "the result has another structure"
     if [tuple(tensor.shape) for tensor in tensors] != wanted.sizes:
         return "a tensor of the result has another shape"
-    if [dtype for dtype, _ in actual.leaves] != [dtype for dtype, _ in wanted.form.leaves]:
+    if [leaf.dtype for leaf in actual.leaves] != [leaf.dtype for leaf in wanted.form.leaves]:
         return "a tensor of the result has another number format"
     for tensor in tensors:
         finite = ~torch.isnan(tensor) if wanted.infinite else torch.isfinite(tensor)

@@ -4,7 +4,7 @@ import os
 from typing import Any, Callable, Dict, List, Optional
 
 from ... import hardware
-from ...frameworks import openvino_cpu, openvino_rows
+from ...frameworks import openvino_cpu, openvino_rows, openvino_signs
 from ...frameworks.onnxruntime.kinds import Form, OrtLever
 
 CPU = "CPUExecutionProvider"
@@ -46,6 +46,9 @@ class ByOpenVino(OrtLever):
             # Sizes that are known let it choose kernels; a call of other sizes does not come here.
             read.reshape({name: list(shape) for name, shape in form.shapes.items()})
             rows = openvino_rows.limits(read)
+            reason = openvino_signs.loses(read)
+            if reason is not None:
+                raise ValueError(reason)
             numbers = [_number(read, name) for name in form.names] or list(range(len(read.outputs)))
             request = openvino_cpu.compiled(read, self.precision, options.intra_op_num_threads or hardware.cores())
 

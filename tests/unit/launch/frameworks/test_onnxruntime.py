@@ -325,7 +325,7 @@ def test_openvino_reports_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason"), [("DOUBLE", "double precision"), ("INT64", "beyond 32 bits"), ("FLOAT", None)]
+    ("kind", "reason"), [("DOUBLE", "double precision"), ("INT64", "beyond 24 bits"), ("FLOAT", None)]
 )
 def test_what_openvino_would_compute_in_fewer_bits_stays(follow, kind, reason):
     pytest.importorskip("openvino", reason="OpenVINO is not installed")

@@ -172,6 +172,7 @@ def viewed_before(tensor):
     return view
 
 
+INFINITE = float("inf")
 NUMBERS = {
     "hash": (lambda torch, x: (x * 1000003).bitwise_and(7), "may not fit their type"),
     "square of rounded": (lambda torch, x: (x.float() * 1.5).long() ** 2, "may not fit their type"),
@@ -183,6 +184,16 @@ NUMBERS = {
     "remainder of whole numbers": (lambda torch, x: (x - 5) % 3, None),
     "logarithm": (lambda torch, x: x.float().sigmoid().log(), "logarithms"),
     "product": (lambda torch, x: x.prod(1), "may not fit their type"),
+    "bags of words": (
+        lambda torch, x: torch.nn.functional.embedding_bag(x, torch.ones(12, 4), padding_idx=2),
+        "left out of a bag",
+    ),
+    "decimals": (lambda torch, x: (x / 7).round(decimals=1), "to whole ones"),
+    "floor": (lambda torch, x: x.float() // 0.1, "before they are cut off"),
+    "largest of none": (lambda torch, x: (x / 7).masked_fill(x > 3, -INFINITE).amax(-1), "minus infinity"),
+    "order": (lambda torch, x: (x / 7).sort(-1, descending=True)[0], None),
+    "places": (lambda torch, x: (x / 7).argsort(-1), "equal numbers"),
+    "threshold": (lambda torch, x: torch.nn.functional.softplus(x / 7, threshold=1), "usual threshold"),
     "parts that are written": (lambda torch, x: viewed_before(x - 5.0), None),
 }
 
@@ -226,3 +237,14 @@ def test_numbers_within_a_branch_are_seen(kind):
     branch.set_input(given.output(0), *inner)
     result = branch.set_output(*(body.results[0] for body in bodies))
     assert "rounds quotients" in (_other_numbers(openvino.Model([result], [chosen, given])) or "")
+
+
+def test_large_whole_numbers_are_the_programs(torch):
+    class Same(torch.nn.Module):
+        def forward(self, x):
+            return x == x.flip(0)
+
+    converted, given = Converted(torch, Same().eval(), "f32"), torch.tensor([2**24, 0, 2**24])
+    assert converted(given).all()
+    with pytest.raises(OverflowError, match="beyond 24 bits"):
+        converted(torch.tensor([2**24 + 1, 0, 2**24]))

@@ -318,3 +318,18 @@ def test_sizes_among_the_results_are_numbers(torch, function, engine):
         result = ENGINES[engine](torch, model)(given)
     assert type(result["rows"]) is int and result["rows"] == 3
     assert torch.allclose(result["double"], given * 2)
+
+
+@pytest.mark.parametrize("engine", ["openvino", pytest.param("onnxruntime", marks=ONNX)])
+@pytest.mark.parametrize(
+    ("forward", "reason"),
+    [
+        (lambda torch, x: x // 0.1, "before they are cut off"),
+        (lambda torch, x: torch.div(x, 0.3, rounding_mode="floor"), "before they are cut off"),
+        (lambda torch, x: x.topk(2)[1], "equal numbers"),
+        (lambda torch, x: torch.ones(4)[x.argsort(-1)], "equal numbers"),
+    ],
+)
+def test_what_is_done_in_another_way_for_some_values_is_the_programs(torch, function, engine, forward, reason):
+    with torch.no_grad(), pytest.raises(Unsupported, match=reason):
+        ENGINES[engine](torch, function(forward))(torch.ones(3, 4))
