@@ -8,12 +8,46 @@ anything alone; once it is imported, whoever did that, all is as PyTorch made it
 
 import functools
 import importlib
+import logging
 import sys
-from typing import Any, Callable, Iterator
+import threading
+from typing import Any, Callable, Iterator, List
 
 COMPILER = "torch._dynamo"
 IMPORT = 1.7
 """Seconds that its import takes (PyTorch 2.13, processor time of an AMD EPYC)."""
+
+
+RECOMPILED = "torch._dynamo.convert_frame"
+"""The logger that warns of functions which are compiled again and again, as of a hook that fills a list (2.13)."""
+
+
+class _Unlogged(logging.Filter):
+    """Leaves out what a logger is told by some threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: List[int] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return threading.get_ident() not in self.threads
+
+
+_unlogged = _Unlogged()
+
+
+def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that a lever has compiled, as one that tells nothing of that in the program's output."""
+    logging.getLogger(RECOMPILED).addFilter(_unlogged)  # once, however often it is added
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _unlogged.threads.append(threading.get_ident())
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _unlogged.threads.remove(threading.get_ident())
+
+    return call
 
 
 def loading() -> float:

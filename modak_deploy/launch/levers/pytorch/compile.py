@@ -3,6 +3,7 @@
 import shutil
 from typing import Any, Callable, Optional, cast
 
+from ...frameworks.pytorch import compiler
 from ...frameworks.pytorch.kinds import Subject, TorchLever
 
 
@@ -22,7 +23,7 @@ class Compile(TorchLever):
 
     def compiled(self, torch: Any, module: Any) -> Callable[..., Any]:
         # With the compiler's own generator, dropout in a training would have other masks.
-        return cast(Callable[..., Any], original(torch)(module, options={"fallback_random": True}))
+        return compiler.quiet(original(torch)(module, options={"fallback_random": True}))
 
 
 def compiler_missing(subject: Subject) -> Optional[str]:

@@ -1,7 +1,8 @@
 """The outermost module of inference compiled with its weights as constants."""
 
-from typing import Any, Callable, Optional, cast
+from typing import Any, Callable, Optional
 
+from ...frameworks.pytorch import compiler
 from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
 from .compile import compiler_missing, original
 
@@ -21,7 +22,7 @@ class CompileFrozen(TorchLever):
         return compiler_missing(subject)
 
     def compiled(self, torch: Any, module: Any) -> Callable[..., Any]:
-        return cast(Callable[..., Any], original(torch)(module, dynamic=False, options={"freezing": True}))
+        return compiler.quiet(original(torch)(module, dynamic=False, options={"freezing": True}))
 
 
 LEVER = CompileFrozen()
