@@ -213,8 +213,8 @@ class Learning:
         for number in numbers:
             for name in rows[number].on:
                 having.setdefault(name, set()).add(rows[number].workload)
-        known = {name: len(measured) for name, measured in having.items()}
-        enough = (n for n in numbers if all(known[name] >= least for name, least in needed[n].items()))
+        counts = {name: len(measured) for name, measured in having.items()}
+        enough = (n for n in numbers if all(counts[name] >= least for name, least in needed[n].items()))
         return Learning(self.sheet, list(enough))
 
     @cached_property
