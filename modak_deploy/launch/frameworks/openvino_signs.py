@@ -63,8 +63,9 @@ def _subtracted(operation: Any, given: List[int]) -> int:
 
 
 def _multiplied(operation: Any, given: List[int]) -> int:
-    nodes = [operation.input_value(number).get_node() for number in (0, 1)]
-    if nodes[0].get_name() == nodes[1].get_name():
+    values = [operation.input_value(number) for number in (0, 1)]
+    nodes = [value.get_node() for value in values]
+    if nodes[0].get_name() == nodes[1].get_name() and values[0].get_index() == values[1].get_index():
         return signs.powered(given[0], 2.0)
     products = signs.multiplied(given[0], given[1])
     constant = any(node.get_type_name() == "Constant" for node in nodes)
@@ -143,6 +144,7 @@ RULES: Dict[str, Rule] = {
     "Minimum": _of_two(signs.smaller),
     "Multiply": _multiplied,
     "Negative": _of_first(signs.negated),
+    "OneHot": _inputs(2, 3),
     "Pad": _inputs(0, 3),
     "Power": _powered,
     "Relu": lambda operation, given: signs.larger(given[0], ZERO),
@@ -174,7 +176,10 @@ class _Followed:
     def _take(self, operation: Any) -> None:
         kind = operation.get_type_name()
         given = [self._of(operation, number) for number in range(operation.get_input_size())]
-        if kind not in KEEPING and any(kinds & NONE for kinds in given):
+        if kind == "If":
+            self.reason = self.reason or "{} is not looked into".format(kind)
+        whole = kind == "Convert" and not operation.output(0).get_element_type().is_real()
+        if (whole or kind not in KEEPING) and any(kinds & NONE for kinds in given):
             self.reason = self.reason or "{} may be given what is not a number, and makes one of it".format(kind)
         made = 0
         if kind == "Parameter":
@@ -183,6 +188,8 @@ class _Followed:
             made = of_constant(operation)
         elif operation.get_output_size():
             finite = kind in BODIES and not any(kinds & ~FINITE for kinds in given)
+            if kind in BODIES and not finite:
+                self.reason = self.reason or "{} is given numbers that are not finite".format(kind)
             made = self._within(operation) if finite else self._made(kind, operation, given)
         if kind == "Result":
             self.results |= given[0]

@@ -1,7 +1,7 @@
 """Which kinds of numbers operations may make: below, at and above zero, infinite ones, and what is not a number.
 
 By the kinds of what an operation is given those of its result are told, whatever framework it is of. Numbers are taken
-to fit their type: that a finite one becomes infinite is followed in powers and exponentials alone.
+to fit their type: that a finite one becomes infinite is followed in exponentials and powers above the third alone.
 """
 
 from typing import Callable, Iterator
@@ -10,6 +10,8 @@ LOWEST, NEGATIVE, ZERO, POSITIVE, HIGHEST, NONE = (1 << bit for bit in range(6))
 """Minus infinity, finite numbers, infinity, and what is not a number (NaN); kinds are a sum of them."""
 FINITE = NEGATIVE | ZERO | POSITIVE
 INFINITE = LOWEST | HIGHEST
+_LEAST = 3
+"""The greatest power of 1e12, beyond which no argument is, that single precision holds."""
 ANY = FINITE | INFINITE | NONE
 
 
@@ -123,6 +125,8 @@ def powered(kinds: int, exponent: float) -> int:
         return roots(kinds)
     result = kinds & (ZERO | NONE) | (ZERO if exponent > 1 and kinds & (NEGATIVE | POSITIVE) else 0)
     signs = kinds & ~(ZERO | NONE)
+    if exponent > _LEAST:
+        signs |= (HIGHEST if kinds & POSITIVE else 0) | (LOWEST if kinds & NEGATIVE else 0)
     return result | (signs if exponent % 2 else larger(signs, negated(signs)) & ~(LOWEST | NEGATIVE))
 
 

@@ -7,6 +7,7 @@ softmax, norms with an epsilon, and quotients by what is clamped, is followed by
 """
 
 import importlib
+import weakref
 from types import MappingProxyType
 from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 
@@ -25,7 +26,14 @@ LIKE = frozenset(
 """Operations whose results depend on sizes alone."""
 SHAPING = ("_unsafe_view", "expand", "unsqueeze", "view", "_reshape_alias")
 """Operations after which the rows of a mask are what they were, where these are as long."""
-ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+ATTENTION: Dict[str, Optional[int]] = {
+    "_scaled_dot_product_flash_attention_for_cpu": None,
+    "_scaled_dot_product_flash_attention": None,
+    "_scaled_dot_product_efficient_attention": 3,
+    "_scaled_dot_product_cudnn_attention": 3,
+}
+"""Attention on processors and GPUs, and where its mask is given; None where it is by name, if at all."""
+COPYING = ("_to_copy", "clone")
 ROWS = ("_softmax", "_log_softmax", "_safe_softmax")
 EXACT = 1 << 22
 """Elements of a constant up to which it is looked at one by one."""
@@ -60,12 +68,14 @@ class Following:
         for tensor in tensors:
             self._set(tensor, of_argument(torch, tensor))
         self._steps = Steps(torch, tensors)
-        self._hiding: Dict[Any, Tuple[Any, List[Mask]]] = {}
-        """What hides in tensors with minus infinity, by their references, and how long their rows are."""
+        self._hiding: Dict[Any, Tuple[Any, List[Mask], bool]] = {}
+        """What hides in tensors with minus infinity, by their references, how long their rows are, and whether the
+        dimensions before these were others when it was put there.
+        """
         self._rows: Dict[Any, Rows] = {}
         self._positions: Set[int] = set()
         """Memory that holds the places of numbers, of which some may be equal."""
-        self._mode = _mode(torch, self)
+        self._mode = _mode(torch, weakref.proxy(self))  # what is followed is freed at once
 
     def __enter__(self) -> "Following":
         self._mode.__enter__()
@@ -106,12 +116,18 @@ class Following:
             self.reason = self.reason or EQUALS
 
     def _refusal(self, name: str, call: Given, given: List[Any]) -> Optional[str]:
-        real = [tensor for tensor in given if tensor.is_floating_point()] if name not in self._keeping else []
+        keeps = name in self._keeping and not (name == "_to_copy" and self._is_whole(call.kwargs.get("dtype")))
+        real = [] if keeps else [tensor for tensor in given if tensor.is_floating_point()]
         if any(self._of(tensor) & signs.NONE for tensor in real):
             return "{} may be given what is not a number, and other software makes one of it".format(name)
         asked = self._otherwise.get(name)
         reason = None if asked is None else asked(call)
         return None if reason is None else "{} is done in another way: {}".format(name, reason)
+
+    @staticmethod
+    def _is_whole(dtype: Any) -> bool:
+        """Tell whether a type has whole numbers alone, of which each software makes another of what is none."""
+        return dtype is not None and not (dtype.is_floating_point or dtype.is_complex)
 
     def _take(self, tensor: Any, kinds: int, shared: bool, changes: bool) -> None:
         address = begin(tensor)
@@ -150,7 +166,10 @@ class Following:
 
     def _made(self, name: str, given: Given) -> int:
         kinds = made(name, given)
-        mask = given.args[0] if name in ROWS else given.kwargs.get("attn_mask") if name == ATTENTION else None
+        mask = given.args[0] if name in ROWS else None
+        if name in ATTENTION:
+            position = ATTENTION[name]
+            mask = given.kwargs.get("attn_mask") if position is None else given.args[position]
         if mask is None or not self._of(mask) & signs.LOWEST:
             return kinds
         rows = self._steps.rows(self._masks(mask), len(self._tensors)) if self._is_last(name, given) else None
@@ -170,14 +189,18 @@ class Following:
 
     def _is_last(self, name: str, given: Given) -> bool:
         """Tell whether rows are along the last dimension."""
-        return name == ATTENTION or given.args[1] in (-1, given.args[0].dim() - 1)
+        return name in ATTENTION or given.args[1] in (-1, given.args[0].dim() - 1)
 
-    def _masks(self, tensor: Any) -> List[Mask]:
-        """Return what hides in a tensor: what has been put into it, or where it is minus infinity."""
+    def _masks(self, tensor: Any, together: bool = False) -> List[Mask]:
+        """Return what hides in a tensor: what has been put into it, or where it is minus infinity.
+
+        ``together`` is whether others hide in the same rows: then it is to have the dimensions that it had.
+        """
         reference = self._steps.reference(tensor)
-        length, masks = self._hiding.get(reference, (None, [])) if isinstance(reference, Ref) else (None, [])
-        same = length == tensor.shape[-1:] and masks
-        return list(masks) if same else [Mask(reference, "lowest")]
+        known = self._hiding.get(reference) if isinstance(reference, Ref) else None
+        if known is None or known[0] != tensor.shape[-1:] or (known[2] and together):
+            return [Mask(reference, "lowest")]
+        return list(known[1])
 
     def _hide(self, name: str, args: Any, kwargs: Any, kinds: int, result: Any) -> None:
         """Note what hides in the result of an operation."""
@@ -185,24 +208,27 @@ class Following:
         if not isinstance(reference, Ref):
             return
         self._hiding.pop(reference, None)
-        masks = self._put(name, args, kwargs) if kinds & signs.LOWEST else []
+        masks = self._put(name, args, result) if kinds & signs.LOWEST else []
         if masks:
-            self._hiding[reference] = (result.shape[-1:], masks)
+            before = self._hiding.get(self._steps.reference(args[0])) if name in COPYING else None
+            moved = name in SHAPING or (before is not None and before[2])
+            self._hiding[reference] = (result.shape[-1:], masks, moved)
 
-    def _put(self, name: str, args: Any, kwargs: Any) -> List[Mask]:
+    def _put(self, name: str, args: Any, result: Any) -> List[Mask]:
         """Return what hides by an operation; nothing where that is not known."""
         low = [self._of(value) & signs.LOWEST for value in args]
-        if name == "masked_fill":
-            return [*(self._masks(args[0]) if low[0] else []), Mask(self._steps.reference(args[1]), "true")]
+        if name == "masked_fill" and low[2]:
+            return [*(self._masks(args[0], True) if low[0] else []), Mask(self._steps.reference(args[1]), "true")]
         if name == "where":
             for position, how in ((1, "true"), (2, "false")):
                 other = args[3 - position]
                 if self._of(args[position]) == signs.LOWEST:
-                    masks = self._masks(other) if low[3 - position] else []
+                    masks = self._masks(other, True) if low[3 - position] else []
                     return [*masks, Mask(self._steps.reference(args[0]), how)]
         if name in ("add", "baddbmm", "addmm"):
-            return [mask for value, lowest in zip(args[:2], low) if lowest for mask in self._masks(value)]
-        if name in ("_to_copy", "clone", *SHAPING) and args[0].shape[-1:] and low[0]:
+            both = all(low[:2])
+            return [mask for value, lowest in zip(args[:2], low) if lowest for mask in self._masks(value, both)]
+        if name in (*COPYING, *SHAPING) and low[0] and args[0].shape[-1:] == result.shape[-1:]:
             return self._masks(args[0])
         return []
 
@@ -226,7 +252,7 @@ class Range(NamedTuple):
     def check(self, torch: Any, given: List[Any]) -> None:
         """Raise ArithmeticError for an argument with others."""
         tensor = given[self.argument]
-        low, high = map(float, torch.aminmax(tensor))
+        low, high = torch.stack(torch.aminmax(tensor)).tolist()  # a GPU is waited for once
         if -self.largest <= low and high <= self.largest and max(-low, high) < float("inf"):
             return
         if low != low and self.kinds & signs.NONE == 0:

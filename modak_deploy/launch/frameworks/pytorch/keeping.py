@@ -2,8 +2,8 @@
 
 All others are taken to lose it. These were looked at, by themselves and after convolutions and products (ONNX Runtime
 1.32 and OpenVINO 2026.4, an AMD EPYC with AVX2), and are again by tests/unit/launch/frameworks/pytorch/test_keeping.py.
-Both lose it in pooling, in the largest and smallest of several, and in their places; OpenVINO also in Relu, what is
-clamped, exponentials, and softmax, and ONNX Runtime in recurrent layers.
+Both lose it in pooling of the largest, in the largest and smallest of several, and in their places; OpenVINO also in
+Relu, what is clamped, exponentials, and softmax, and ONNX Runtime in recurrent layers.
 """
 
 from typing import Dict, FrozenSet

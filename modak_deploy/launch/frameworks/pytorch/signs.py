@@ -60,7 +60,7 @@ def _quotient(given: Given) -> int:
 def _attention(given: Given) -> int:
     """Of rows of a mask that are minus infinity throughout there is none; whoever follows it sees to that."""
     others = (given.at(0) | given.at(1) | given.at(2)) & ~FINITE
-    mask = given.kinds(given.kwargs.get("attn_mask")) & (HIGHEST | NONE)
+    mask = (given.kinds(given.kwargs.get("attn_mask")) | given.at(3)) & (HIGHEST | NONE)
     return FINITE | (NONE if others or mask else 0)
 
 
@@ -98,7 +98,24 @@ def _subtracted_from(given: Given) -> int:
     return signs.added(given.at(1), signs.scaled(given.at(), -_factor(given)))
 
 
+def _added_products(given: Given) -> int:
+    if given.kwargs.get("beta", 1) != 1:
+        return _finite(given)
+    others = any(given.varying(value) and given.kinds(value) & ~FINITE for value in given.args[1:3])
+    return signs.added(given.at(), FINITE | (INFINITE | NONE if others else 0))
+
+
+def _all_of_first(given: Given) -> int:
+    """Those of all of several tensors, whatever their types."""
+    kinds = 0
+    for tensor in given.args[0]:
+        kinds |= given.kinds(tensor)
+    return kinds
+
+
 def _multiplied(given: Given) -> int:
+    if given.args[0] is given.args[1]:
+        return signs.powered(given.at(), 2.0)
     for position in (0, 1):
         if isinstance(given.args[position], (bool, int, float)):
             return signs.scaled(given.at(1 - position), float(given.args[position]))
@@ -163,11 +180,12 @@ RULES: Dict[str, Rule] = {
         ("_addmm_activation", "_cdist_forward", "_embedding_bag", "_embedding_bag_forward_only", "_fused_rms_norm",
          "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_native_multi_head_attention",
          "_transformer_encoder_layer_fwd", "addbmm", "addmv", "addr", "bilinear", "bmm", "col2im", "conv1d", "conv2d",
-         "conv3d", "conv_transpose2d", "convolution",
-         "convolution_overrideable", "cos", "cosh", "cumsum", "dot", "embedding",
-         "gelu", "grid_sampler_2d", "grid_sampler_2d_cpu_fallback", "grid_sampler_3d", "hardswish", "lerp", "linear",
-         "lstm", "logsumexp", "mish", "mkldnn_rnn_layer", "mm", "mv", "native_batch_norm", "prod", "silu", "sin",
-         "sinh", "tan", "upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d", "upsample_nearest1d",
+         "affine_grid_generator", "conv3d", "conv_transpose2d", "convolution",
+         "convolution_overrideable", "cos", "cumsum", "dot", "embedding",
+         "gelu", "glu", "grid_sampler_2d", "grid_sampler_2d_cpu_fallback", "grid_sampler_3d", "hardswish",
+         "index_add", "lerp", "linear", "lstm", "logsumexp", "mish", "mkldnn_rnn_layer", "mm", "mv",
+         "native_batch_norm", "prod", "scatter_add", "silu", "sin", "tan", "upsample_bicubic2d", "upsample_bilinear2d",
+         "upsample_linear1d", "upsample_nearest1d",
          "upsample_nearest2d", "upsample_nearest3d", "upsample_trilinear3d", "vdot", "_upsample_bilinear2d_aa",
          "_upsample_bicubic2d_aa", "_upsample_nearest_exact2d", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell",
          "cudnn_convolution", "_cudnn_rnn", "cudnn_batch_norm", "mkldnn_convolution"),
@@ -180,34 +198,40 @@ RULES: Dict[str, Rule] = {
     **dict.fromkeys(("linalg_vector_norm", "norm", "std", "var", "std_mean", "var_mean"), _not_negative),
     **dict.fromkeys(
         ("_pdist_forward", "_unsafe_index", "_unsafe_view", "adaptive_max_pool2d", "adaptive_max_pool3d", "alias",
-         "amax", "amin", "aminmax", "as_strided", "cat", "clone", "contiguous", "copy", "cummax", "cummin", "detach",
-         "diagonal", "expand", "flip", "gather", "im2col", "index", "index_copy", "index_put", "index_select",
+         "amax", "amin", "aminmax", "as_strided", "clone", "contiguous", "copy", "cummax", "cummin", "detach",
+         "diagonal", "expand", "flip", "gather", "index", "index_copy", "index_put", "index_select",
          "kthvalue", "lift_fresh", "masked_scatter", "max", "max_pool2d_with_indices",
-         "max_pool3d_with_indices", "max_unpool2d", "median", "min", "movedim", "narrow", "permute", "pixel_shuffle",
+         "max_pool3d_with_indices", "median", "min", "movedim", "narrow", "permute", "pixel_shuffle",
          "pixel_unshuffle", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "repeat",
-         "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "rot90", "scatter",
+         "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "rot90",
          "select", "select_scatter", "slice", "slice_scatter", "sort", "split", "split_with_sizes", "squeeze",
          "stack", "t", "topk", "transpose", "unbind", "unfold", "unsafe_chunk", "unsafe_split",
          "unsafe_split_with_sizes", "unsqueeze", "view", "_reshape_alias", "channel_shuffle",
-         "native_channel_shuffle", "native_dropout", "reshape", "_to_copy", "block_diag", "fmax", "fmin"),
+         "native_channel_shuffle", "native_dropout", "reshape", "_to_copy", "fmax", "fmin"),
         _same),
+    **dict.fromkeys(("block_diag", "im2col", "max_unpool2d"), lambda given: _same(given) | ZERO),
+    **dict.fromkeys(
+        ("_scaled_dot_product_cudnn_attention", "_scaled_dot_product_efficient_attention",
+         "_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu"),
+        _attention),
     "_log_softmax": _log_softmax,
     "_safe_softmax": _softmax,
-    "_scaled_dot_product_flash_attention_for_cpu": _attention,
     "_softmax": _softmax,
     "abs": _of_first(signs.absolute),
     "add": _added,
     "addcmul": _finite,
-    "addmm": _finite,
+    "addmm": _added_products,
     "asinh": _keeping,
     "atan": _bounded(FINITE),
     "atan2": _bounded(FINITE),
-    "baddbmm": _finite,
+    "baddbmm": _added_products,
+    "cat": _all_of_first,
     "ceil": _rounded,
     "clamp": _clamped,
     "clamp_max": _of_two(signs.smaller),
     "clamp_min": _of_two(signs.larger),
     "constant_pad_nd": _filled(2),
+    "cosh": lambda given: POSITIVE | HIGHEST | given.at() & NONE,
     "copy_": lambda given: given.at(1),
     "div": _quotient,
     "erf": _bounded(FINITE),
@@ -245,18 +269,21 @@ RULES: Dict[str, Rule] = {
     "rsub": _subtracted_from,
     "sgn": _bounded(FINITE),
     "sigmoid": _bounded(ZERO | POSITIVE),
+    "scatter": _filled(3),
     "sign": _bounded(FINITE),
+    "sinh": lambda given: FINITE | INFINITE | given.at() & NONE,
     "softplus": lambda given: ZERO | POSITIVE | given.at() & (HIGHEST | NONE),
     "sqrt": _of_first(signs.roots),
     "square": lambda given: signs.powered(given.at(), 2.0),
     "sub": _subtracted,
     "sum": _of_first(signs.summed),
     "tanh": _bounded(FINITE),
-    "threshold": _same,
+    "threshold": _filled(2),
     "tril": _rounded,
     "triu": _rounded,
     "trunc": _rounded,
     "where": lambda given: given.at(1) | given.at(2),
+    "zero": lambda given: ZERO,
 }  # fmt: skip
 """What each operation may make; of one that is not here, anything."""
 

@@ -203,14 +203,23 @@ def _mode(torch: Any) -> Any:
     return compiler.without(Mode)()
 
 
+_REPLACING = threading.Lock()
+"""Of PyTorch's recurrent functions."""
+
+
 @contextlib.contextmanager
 def _recurrent_layers(torch: Any, mode: Any) -> Iterator[None]:
     """Have recurrent layers counted as such: those without a kernel, as of a GRU on a processor, are many products.
 
     PyTorch's modules have all steps and layers of theirs done by a function of ``torch._VF``.
     """
-    table, thread = torch._VF, threading.get_ident()
-    own = {name: vars(table).get(name) for name in RECURRENT if hasattr(table, name)}
+    table, thread = getattr(torch, "_VF", None), threading.get_ident()
+    if table is None or not _REPLACING.acquire(blocking=False):  # another thread's module is observed
+        mode.incomplete = True
+        yield
+        return
+    own: Dict[str, Any] = {}
+    made: Dict[str, Any] = {}
 
     def whole(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -231,16 +240,20 @@ def _recurrent_layers(torch: Any, mode: Any) -> Iterator[None]:
 
         return call
 
-    for name in own:
-        setattr(table, name, whole(getattr(table, name)))
     try:
+        own.update((name, vars(table).get(name)) for name in RECURRENT if hasattr(table, name))
+        made.update((name, whole(getattr(table, name))) for name in own)
+        vars(table).update(made)
         yield
     finally:
         for name, before in own.items():
+            if vars(table).get(name, table) is not made.get(name):  # the program has put another there
+                continue
             if before is None:  # it is looked up where PyTorch has it
                 delattr(table, name)
             else:
                 setattr(table, name, before)
+        _REPLACING.release()
 
 
 def _cells(args: Tuple[Any, ...]) -> Tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from typing import Any, Callable, Optional
 
+from ...frameworks.pytorch import compiler
 from ...frameworks.pytorch.graphs import Graphed
 from ...frameworks.pytorch.kinds import INFERENCE, Subject, TorchLever
 from .compile import compiler_missing, original
@@ -21,7 +22,7 @@ class CompileCudaGraph(TorchLever):
         return "the module is not on a GPU" if subject.device != "cuda" else compiler_missing(subject)
 
     def compiled(self, torch: Any, module: Any) -> Callable[..., Any]:
-        return Graphed(torch, module, original(torch)(module, dynamic=False))
+        return Graphed(torch, module, compiler.quiet(original(torch)(module, dynamic=False)))
 
 
 LEVER = CompileCudaGraph()

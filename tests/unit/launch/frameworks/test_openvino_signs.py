@@ -26,6 +26,10 @@ MODELS = {
     "quotient that is kept": (lambda x: operators.add(operators.divide(x, x), constant(1)), None),
     "root": (lambda x: operators.clamp(operators.sqrt(x), 0, 1), "Clamp"),
     "root of a square": (lambda x: operators.relu(operators.sqrt(operators.multiply(x, x))), None),
+    "root of two parts' product": (
+        lambda x: operators.relu(operators.sqrt(operators.multiply(*operators.split(x, 1, 2).outputs()))),
+        "Relu",
+    ),
     "logarithm": (lambda x: operators.softmax(operators.log(x), 1), "Softmax"),
     "logarithm of more than nothing": (
         lambda x: operators.relu(operators.log(operators.add(operators.exp(x), constant(1)))),

@@ -28,6 +28,16 @@ def written(torch: Any, x: Any) -> Any:
     return (made / (made.sum() + 1)).relu()
 
 
+def thresholded(torch, x):
+    kept = torch.nn.functional.threshold(x.sigmoid() + 1e-3, 0.5, 0.0)
+    return (kept / kept.sum(-1, keepdim=True)).relu()
+
+
+def baddbmm(torch, x):
+    mask = torch.zeros(1, 4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), LOWEST)
+    return torch.baddbmm(mask, x[None], x.mT[None]).softmax(-1)
+
+
 HARMLESS = {
     "softmax": lambda torch, x: x.softmax(-1).relu(),
     "norm": lambda torch, x: torch.nn.functional.layer_norm(x, (4,)).relu(),
@@ -46,6 +56,9 @@ HARMLESS = {
     "nothing lost": lambda torch, x: (x / x.flip(0)) @ x + 1.0,
     "what sizes tell": lambda torch, x: (x + torch.log(torch.arange(-1.0, 3.0)).nan_to_num(0.0)).relu(),
     "written": lambda torch, x: written(torch, x),
+    "product with itself": lambda torch, x: (x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)).relu(),
+    "products added to a mask": lambda torch, x: baddbmm(torch, x).relu(),
+    "gated": lambda torch, x: torch.nn.functional.glu(x, -1).softmax(-1).relu(),
     "magnitude": lambda torch, x: (x / (x.norm(dim=-1, keepdim=True) + 1e-6)).relu(),
 }
 LOST = {
@@ -60,6 +73,10 @@ LOST = {
     "in place": lambda torch, x: x.clone().div_(x.flip(0)).relu_(),
     "into a part": lambda torch, x: torch.cat([x[:2], (x / x.flip(0))[2:]]).relu(),
     "pooled": lambda torch, x: torch.nn.functional.max_pool2d((x / x.flip(0))[None], 2),
+    "a threshold's number": lambda torch, x: thresholded(torch, x),
+    "hyperbolic": lambda torch, x: (x.sinh() / x.cosh()).relu(),
+    "a large power": lambda torch, x: (x**4 / (x**4 + 1)).relu(),
+    "made whole": lambda torch, x: (x / x.flip(0)).long().float(),
     "an unknown operation": lambda torch, x: torch.special.i0(x).relu(),
 }
 
@@ -141,6 +158,27 @@ def test_masks_that_hide_all_are_the_programs(torch, how):
         else:
             rows[0].check(torch, [x, left])
     assert followed(torch, lambda torch, x, mask: hidden(torch, how, x, mask).relu(), x, none).reason is not None
+
+
+def encoded(torch, x, pad):
+    """Add a mask of padding to a causal one, as encoders do, for as many texts as these are long."""
+    causal = torch.zeros(4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), LOWEST)
+    padding = torch.zeros(pad.shape).masked_fill(pad, LOWEST).view(4, 1, 4).expand(-1, 4, -1)
+    return (x @ x.mT + (causal.unsqueeze(0) + padding)).softmax(-1).relu()
+
+
+def test_masks_are_put_together_in_the_shapes_that_they_have(torch):
+    x, pad = torch.randn(4, 4, 4), torch.zeros(4, 4, dtype=torch.bool)
+    following = followed(torch, encoded, x, pad)
+    assert following.reason is None
+    pad[1, 2:] = True
+    for entry in following.checks():
+        entry.check(torch, [x, pad])
+    pad[1] = torch.tensor([True, False, False, False])
+    assert encoded(torch, x, pad).isnan().any()
+    with pytest.raises(ArithmeticError, match="hides all"):
+        for entry in following.checks():
+            entry.check(torch, [x, pad])
 
 
 def test_masks_of_arguments_may_be_infinite_where_they_were(torch):

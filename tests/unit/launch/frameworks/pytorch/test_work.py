@@ -1,9 +1,11 @@
 """What a call of a module consists of, counted on real PyTorch against sums made by hand."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
-from modak_deploy.launch.frameworks.pytorch.work import Work
+from modak_deploy.launch.frameworks.pytorch.work import Work, _recurrent_layers
 
 
 @pytest.fixture
@@ -221,3 +223,18 @@ def test_a_module_may_have_attributes_that_are_named_like_methods_of_pytorchs(to
     assert all(torch.equal(result, results[0]) for result in results)
     session.counters.write()
     assert session.record.states["inference: Linear"]["features"]["parameters"] == 8
+
+
+def test_recurrent_functions_are_replaced_for_one_call_at_a_time(torch):
+    """Of two that end crosswise, as in two threads, the later one would leave what it has found for ever."""
+    first, second = (SimpleNamespace(within=False, incomplete=False) for _ in range(2))
+    one, other = (_recurrent_layers(torch, mode) for mode in (first, second))
+    before = dict(vars(torch._VF))
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    other.__exit__(None, None, None)
+    assert vars(torch._VF) == before
+    assert (first.incomplete, second.incomplete) == (False, True)
+    with _recurrent_layers(torch, first):
+        assert torch._VF.lstm is not before.get("lstm")
