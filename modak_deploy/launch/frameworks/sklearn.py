@@ -56,6 +56,8 @@ class _Counted:
         name = type(estimator).__name__ + "." + self._name
         return self._counter.call(name, self._method, (estimator, *args), kwargs)
 
+    clean = staticmethod(take_out)
+
     def __reduce__(self) -> Any:
         return functools.partial, (self._method,)
 
@@ -68,7 +70,9 @@ def _counted(counter: CallCounter, name: str, method: Callable[..., Any]) -> Cal
         try:
             return counted(*args, **kwargs)
         except BaseException as error:
-            take_out(error)
+            clean = getattr(counted, "clean", None)
+            if clean is not None:  # a method that was pickled alone has none
+                clean(error)
             raise
 
     setattr(call, _MARK, True)
