@@ -197,10 +197,10 @@ class Following:
         ``together`` is whether others hide in the same rows: then it is to have the dimensions that it had.
         """
         reference = self._steps.reference(tensor)
-        known = self._hiding.get(reference) if isinstance(reference, Ref) else None
-        if known is None or known[0] != tensor.shape[-1:] or (known[2] and together):
+        noted = self._hiding.get(reference) if isinstance(reference, Ref) else None
+        if noted is None or noted[0] != tensor.shape[-1:] or (noted[2] and together):
             return [Mask(reference, "lowest")]
-        return list(known[1])
+        return list(noted[1])
 
     def _hide(self, name: str, args: Any, kwargs: Any, kinds: int, result: Any) -> None:
         """Note what hides in the result of an operation."""
