@@ -252,7 +252,7 @@ class Range(NamedTuple):
     def check(self, torch: Any, given: List[Any]) -> None:
         """Raise ArithmeticError for an argument with others."""
         tensor = given[self.argument]
-        low, high = torch.stack(torch.aminmax(tensor)).tolist()  # a GPU is waited for once
+        low, high = limits(torch, tensor)
         if -self.largest <= low and high <= self.largest and max(-low, high) < float("inf"):
             return
         if low != low and self.kinds & signs.NONE == 0:
@@ -262,6 +262,20 @@ class Range(NamedTuple):
         finite = tensor[torch.isfinite(tensor)]
         if finite.numel() and float(finite.abs().max()) > self.largest:
             raise ArithmeticError("an argument holds numbers so large that others may not be finite")
+
+
+def limits(torch: Any, tensor: Any) -> Tuple[float, float]:
+    """Return the least and the greatest number, neither of them one where any is none.
+
+    On a processor by one thread: PyTorch's would wait for cores on which those of ONNX Runtime still wait for work.
+    """
+    try:
+        array = tensor.detach().numpy()
+    except (ImportError, RuntimeError, TypeError):  # on a GPU, or of a type that numpy has not
+        low, high = torch.stack(torch.aminmax(tensor)).tolist()
+        return low, high
+    low, high = float(array.min()), float(array.max())
+    return low, high
 
 
 def of_argument(torch: Any, tensor: Any) -> int:
