@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launch_parts import launch
+from launch_parts import OWN_EXCEPTION, launch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIVE = {"trials": {"mode": "live", "numerics": "relaxed", "share": 1.0}}
@@ -144,19 +144,6 @@ with torch.no_grad():
 buffer = io.BytesIO()
 torch.save(model, buffer)
 print(b"modak" in buffer.getvalue(), torch.equal(copy.deepcopy(model)(torch.ones(2, 4)), model[0](torch.ones(2, 4))))
-"""
-
-OWN_EXCEPTION = """
-import torch
-class Net(torch.nn.Linear):
-    def forward(self, x):
-        if x.shape[0] == 3:
-            raise KeyError("the program's own")
-        return super().forward(x)
-model = Net(4, 4).eval()
-with torch.no_grad():
-    for rows in [2] * 10 + [3]:
-        model(torch.ones(rows, 4))
 """
 
 

@@ -16,6 +16,20 @@ from modak_deploy.launch.parts import Part
 from modak_deploy.launch.survey import search_for
 from modak_deploy.launch.variants import CHECK, PROBE
 
+OWN_EXCEPTION = """
+import torch
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        if x.shape[0] == 3:
+            raise KeyError("the program's own")
+        return super().forward(x)
+model = Net(4, 4).eval()
+with torch.no_grad():
+    for rows in [2] * 10 + [3]:
+        model(torch.ones(rows, 4))
+"""
+"""A program whose module raises an error of its own, at a call after which levers have been tried."""
+
 
 class Memory:
     """A record whose entries can be looked at."""

@@ -9,22 +9,10 @@ import sys
 
 import pytest
 
-from launch_parts import launch
+from launch_parts import OWN_EXCEPTION, launch
 from modak_deploy.launch import frames, handlers
 from modak_deploy.launch.trials import shielded
 
-TORCH = """
-import torch
-class Net(torch.nn.Linear):
-    def forward(self, x):
-        if x.shape[0] == 3:
-            raise KeyError("the program's own")
-        return super().forward(x)
-model = Net(4, 4).eval()
-with torch.no_grad():
-    for rows in [2] * 10 + [3]:
-        model(torch.ones(rows, 4))
-"""
 ONNXRUNTIME = """
 import numpy, onnxruntime
 from onnx import TensorProto, helper
@@ -68,7 +56,7 @@ for columns in [2] * 5 + [3]:
     model.predict_on_batch(numpy.ones((4, columns)))
 """
 PROGRAMS = {
-    "torch": TORCH,
+    "torch": OWN_EXCEPTION,
     "onnxruntime": ONNXRUNTIME,
     "onnxruntime-made": NO_MODEL,
     "jax": JAX,

@@ -274,8 +274,7 @@ def limits(torch: Any, tensor: Any) -> Tuple[float, float]:
     except (ImportError, RuntimeError, TypeError):  # on a GPU, or of a type that numpy has not
         low, high = torch.stack(torch.aminmax(tensor)).tolist()
         return low, high
-    low, high = float(array.min()), float(array.max())
-    return low, high
+    return float(array.min()), float(array.max())
 
 
 def of_argument(torch: Any, tensor: Any) -> int:

@@ -29,7 +29,8 @@ def _bags(given: Given) -> Optional[str]:
 
 
 def _softplus(given: Given) -> Optional[str]:
-    usual = _positional(given, 1, "beta", 1) == 1 and _positional(given, 2, "threshold", 20) == DEFAULT_THRESHOLD
+    beta, threshold = _positional(given, 1, "beta", 1), _positional(given, 2, "threshold", DEFAULT_THRESHOLD)
+    usual = beta == 1 and threshold == DEFAULT_THRESHOLD
     return None if usual else "softplus is done with its usual threshold alone"
 
 
