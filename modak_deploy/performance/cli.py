@@ -79,9 +79,14 @@ def _added(new: int, present: int, store: str) -> None:
     value = {"new": new, "known_already": present, "store": store}
     answer(value, f"{new} new, {present} known already, in {store}")
     if new:
-        from modak_deploy.performance.refitting import keep_current
+        _refit()
 
-        keep_current(partial(typer.echo, err=True))
+
+def _refit() -> None:
+    """Let the time model keep up with what the store has now."""
+    from modak_deploy.performance.refitting import keep_current
+
+    keep_current(partial(typer.echo, err=True))
 
 
 @measurements.command()
@@ -166,3 +171,5 @@ def forget(
     opened = Opened(store, make=False)
     number = opened.forget(which)
     answer({"forgotten": number, "store": opened.name}, f"{number} forgotten, in {opened.name}")
+    if number:
+        _refit()

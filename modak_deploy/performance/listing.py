@@ -14,11 +14,14 @@ from modak_deploy.performance.store import Filter, Store
 
 
 def check_date(option: str, text: str) -> None:
-    """Raise InputError where the ``option``'s text is no date."""
+    """Raise InputError where the ``option``'s text is no date in the form of the records, with which it is compared."""
     try:
-        date.fromisoformat(text)
+        # From Python 3.11 on it reads 20260131 as well, before which all texts of that year come.
+        if date.fromisoformat(text).isoformat() == text:
+            return
     except ValueError:
-        raise InputError(f"{option}: '{text}' is not a date: write it as 2026-01-31") from None
+        pass
+    raise InputError(f"{option}: '{text}' is not a date: write it as 2026-01-31")
 
 
 def export_lines(store: str | None, *, workload: str | None, shipped: bool) -> Iterator[str]:

@@ -47,7 +47,7 @@ def _fitted_anew(folder: Path, catalogue: Catalogue, notice: Callable[[str], Non
         return False
     if measurements.count > MOST:
         if (folder / MODEL_FILE).is_file():
-            notice(f"the time model does not know all of {measurements.count} measurements: run 'modak model fit'")
+            notice(f"the time model is not fitted to the {measurements.count} measurements: run 'modak model fit'")
         return False
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder) as alone:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from modak_deploy.errors import InputError
 from modak_deploy.model.measurement import Measurement, Ratio
+from modak_deploy.numbers import LARGEST
 from modak_deploy.performance import derived
 from modak_deploy.performance.matching import processor_of
 from modak_deploy.performance.paths import default_path
@@ -87,7 +88,8 @@ class Filter:
         """Return the conditions."""
         clauses: list[sa.ColumnElement[bool]] = []
         if self.ids is not None:
-            clauses.append(_measurement.c.id.in_(self.ids))
+            # Of larger numbers, which no row has, sqlite3 raises OverflowError.
+            clauses.append(_measurement.c.id.in_([number for number in self.ids if number <= LARGEST]))
         if self.workload is not None:
             clauses.append(_measurement.c.workload == self.workload)
         if self.source is not None:

@@ -262,6 +262,22 @@ def test_it_keeps_up_with_what_is_imported(tmp_path):
         assert read_description(model_folder()).measurements == count
 
 
+def test_it_keeps_up_with_what_is_forgotten(store):
+    store.add(RECORDS)
+    assert kept()
+    before = read_description(model_folder())
+    workload = str(RECORDS[0].workload.model)
+    ended = CliRunner().invoke(measurements, ["forget", "--workload", workload])
+    assert ended.exit_code == 0, ended.output
+    described = read_description(model_folder())
+    assert ended.stderr.strip() == f"fitting the time model to {described.measurements} measurements"
+    assert described.measurements < before.measurements
+    assert described.origin != before.origin
+    ended = CliRunner().invoke(measurements, ["forget", "--workload", workload])  # the second time, nothing is left
+    assert (ended.exit_code, ended.stderr) == (0, ""), ended.output
+    assert read_description(model_folder()) == described
+
+
 def test_it_keeps_up_with_what_a_benchmark_records(monkeypatch):
     monkeypatch.setattr(benchmark, "measurements_of", lambda finished, catalogue: RECORDS)
     notices = []

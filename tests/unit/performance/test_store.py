@@ -208,7 +208,10 @@ def test_what_ships_is_listed_without_a_store(tmp_path):
         (("--source", ""), "--source is blank"),
         (("--workload", ""), "--workload is blank"),
         (("--before", "2026-02-30"), "--before: '2026-02-30' is not a date"),
+        (("--before", "20260131"), "--before: '20260131' is not a date: write it as 2026-01-31"),
+        (("--before", "2026-W05-6"), "--before: '2026-W05-6' is not a date"),
         (("1", "99"), "has no measurement 99"),
+        (("1", str(2**63)), "has no measurement 9223372036854775808"),
         (("1", "--workload", "x"), "has no measurement 1 of that kind"),
     ],
 )
