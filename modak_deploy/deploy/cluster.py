@@ -74,6 +74,8 @@ class ClusterRun:
         described = self._described()
         check_outputs(self.plan.application.objects)
         ended = self._ended_badly(settings)
+        if settings.restarted or ended is not None:  # a Job that cannot be created again is not deleted
+            self.job.check_replacement(manifests(described.workload, described.placement)[-1])
         if settings.restarted:
             self.remove()
         elif ended is not None:

@@ -60,9 +60,7 @@ class ClusterJob:
         if existing is not None:
             self._check_own(existing, job)
             return False
-        stored = self._cluster.create(path_of("jobs", self.namespace), job, dry=True)
-        if stored is not None:  # else another run of modak was faster, which is seen below
-            self._check_kept(job, stored)
+        self._check_refused(job)
         if dry:
             return True
         made = [self._make_input(body) for body in manifests[:-1]]
@@ -78,6 +76,20 @@ class ClusterJob:
             raise TargetError(f"the Job {self.name} is being deleted", hint="try again when it is gone")
         self._check_own(existing, job)
         return False
+
+    def check_replacement(self, job: dict[str, Any]) -> None:
+        """Raise JobError where the cluster refuses the Job that is to take the place of the one that exists."""
+        try:
+            self._check_refused(job)
+        except Refused as error:
+            # Where only so many Jobs are permitted, the one that is to go counts as well.
+            if "exceeded quota" not in str(error):
+                raise
+
+    def _check_refused(self, job: dict[str, Any]) -> None:
+        stored = self._cluster.create(path_of("jobs", self.namespace), job, dry=True)
+        if stored is not None:  # else one of its name exists, which the API server looks at last
+            self._check_kept(job, stored)
 
     def _make_input(self, body: dict[str, Any]) -> str | None:
         """Create the ConfigMap; return its uid where it was not there, else check that it is the same."""
