@@ -83,8 +83,11 @@ store_put() { # NEW FILE REFERENCE DIGEST TOOL: NEW becomes FILE, for good
     printf 'made=%s\ntool=%s\n' "$(date +%s)" "$5"
   } >"$work/info" || fail "$images is full"
   chmod a-w "$1"
+  # On disk before it has its name: nothing else looks into an image that is there, and one of zeros would stay.
+  durable "$1" "$work/info" || fail "$images is full"
   lock_held || fail "another process took over from this one, which had been silent for too long"
   if ! mv -f "$work/info" "$images/$2.info" || ! mv -f "$1" "$images/$2"; then fail "$images/$2 cannot be put in place"; fi
+  durable "$images"
   touch "$images/.used/$2"
 }
 
