@@ -11,12 +11,14 @@ PRIVATE = 0o600
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
-    """Replace ``path`` by a file with ``content``, synced; its permissions are ``mode`` less the umask.
+    """Replace ``path`` by a file with ``content``; its permissions are ``mode`` less the umask.
 
-    A reader meets the old file or the new one. OSError or UnicodeError where it cannot be written; the old file stays.
+    A reader meets the old file or the new one, and a power loss undoes nothing once it is there. OSError or
+    UnicodeError where it cannot be written; the old file stays.
     """
     with _written(path, content, mode) as temporary:
         temporary.replace(path)
+    _sync_names(path.parent)
 
 
 def create_once(path: Path, content: str | bytes, *, mode: int = PRIVATE) -> None:
@@ -25,6 +27,7 @@ def create_once(path: Path, content: str | bytes, *, mode: int = PRIVATE) -> Non
         with suppress(FileExistsError):
             os.link(temporary, path)
         temporary.unlink()
+    _sync_names(path.parent)
 
 
 @contextmanager
@@ -37,6 +40,16 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _sync_names(folder: Path) -> None:
+    """Have the names in a folder outlast a power loss, where its file system can: syncing a file is not enough."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextmanager

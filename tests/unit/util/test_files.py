@@ -1,5 +1,7 @@
+import errno
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,31 @@ def test_a_file_that_is_there_is_not_created_again(tmp_path: Path) -> None:
     create_once(tmp_path / "key", "second")
     assert ((tmp_path / "key").read_text(), mode(tmp_path / "key")) == ("first", 0o600)
     assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
+@pytest.mark.parametrize("write", [write_atomically, create_once])
+def test_the_file_is_synced_before_its_name(
+    write: Callable[[Path, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+
+    def fsync(handle: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file"
+        synced.append((kind, (tmp_path / "key").exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write(tmp_path / "key", "text")
+    assert synced == [("file", False), ("folder", True)]
+
+
+def test_a_file_system_that_syncs_no_folder_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(tmp_path / "key", "text")
+    assert (tmp_path / "key").read_text() == "text"
 
 
 def test_a_name_of_the_longest_length_can_be_written(tmp_path: Path) -> None:
