@@ -65,8 +65,9 @@ def run(
     max_stdout: int = MAX_STDOUT,
     sink: Callable[[bytes], bool] | None = None,
     environment: Mapping[str, str] | None = None,
+    interrupted: bool = False,
 ) -> tuple[int, bytes, bytes]:
-    """Run a program in a session of its own, so that Ctrl-C ends modak and not the program.
+    """Run a program in a session of its own: Ctrl-C ends modak, and the program where it is to be ``interrupted`` too.
 
     ``sink`` takes its standard output block by block, and returns False where the program is to be ended. Return its
     exit code and both outputs. OSError when it cannot be started, TimedOut when it did not end in time, TargetError
@@ -82,22 +83,16 @@ def run(
     )
     out = _Output(cast(IO[bytes], process.stdout), max_stdout, sink)
     err = _Output(cast(IO[bytes], process.stderr), MAX_STDERR)
-    threads = {
-        stream: threading.Thread(target=work, args=arguments, daemon=True)
-        for stream, work, arguments in (
-            (out.stream, out.read, (process,)),
-            (err.stream, err.read, (process,)),
-            (process.stdin, _feed, (process.stdin, stdin)),
-        )
-        if stream is not None
-    }
-    for thread in threads.values():
-        thread.start()
+    threads = _threads(process, out, err, stdin)
     try:
         _wait(process, list(threads.values()), timeout)
     except TimedOut:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE)
+        raise
+    except BaseException:
+        if interrupted:
+            kill(process)
         raise
     finally:
         for stream, thread in threads.items():
@@ -111,6 +106,24 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
     """End a program that ``run`` has started, with its process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _threads(
+    process: "subprocess.Popen[bytes]", out: _Output, err: _Output, stdin: bytes | IO[bytes] | None
+) -> dict[IO[bytes], threading.Thread]:
+    """Start what reads and writes the program's streams."""
+    threads = {
+        stream: threading.Thread(target=work, args=arguments, daemon=True)
+        for stream, work, arguments in (
+            (out.stream, out.read, (process,)),
+            (err.stream, err.read, (process,)),
+            (process.stdin, _feed, (process.stdin, stdin)),
+        )
+        if stream is not None
+    }
+    for thread in threads.values():
+        thread.start()
+    return threads
 
 
 def _wait(process: "subprocess.Popen[bytes]", threads: Sequence[threading.Thread], timeout: float | None) -> None:

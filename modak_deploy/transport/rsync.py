@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from modak_deploy.errors import TargetError
 from modak_deploy.shell import join
 from modak_deploy.terminal import excerpt
 from modak_deploy.transport.base import Transport, check_paths
+from modak_deploy.transport.process import run
 
 SILENCE = 300
 """Seconds without a byte after which a copy is given up."""
@@ -69,18 +69,15 @@ class Rsync:
         # --protect-args: no shell reads the path over there. rsync splits the command of -e at blanks outside quotes.
         command = [self.program, "--protect-args", "--ignore-times", f"--timeout={SILENCE}", *options]
         command += ["-e", join(self.shell.command), "--", source, destination]
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={**os.environ, "SSH_ASKPASS_REQUIRE": "never"},
-            start_new_session=True,  # without a terminal nothing can ask for a password
-            check=False,
-        )
-        if done.returncode in _NOT_USABLE or any(text in done.stderr for text in _SILENT):
+        try:
+            # In its session, which has no terminal, nothing can ask for a password.
+            code, _, error = run(command, environment={**os.environ, "SSH_ASKPASS_REQUIRE": "never"}, interrupted=True)
+        except OSError as failure:
+            raise TargetError(f"{self.program} cannot be started: {failure.strerror}") from None
+        if code in _NOT_USABLE or any(text in error for text in _SILENT):
             return False
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        if code:
+            said = error.decode("utf-8", "replace").strip().splitlines() or [f"exit code {code}"]
             raise TargetError(f"rsync cannot copy {source} to {destination}: {excerpt(said[0])}")
         return True
 

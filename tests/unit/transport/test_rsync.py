@@ -1,13 +1,15 @@
 """rsync itself, over a login that is this machine."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from modak_deploy.errors import TargetError
+from modak_deploy.transport import process
 from modak_deploy.transport.local import LocalTransport
-from modak_deploy.transport.rsync import PARTIAL, Rsync, rsync_over
+from modak_deploy.transport.rsync import PARTIAL, RemoteShell, Rsync, rsync_over
 from shells import Reached, needs_rsync
 
 pytestmark = needs_rsync
@@ -73,3 +75,43 @@ def test_without_rsync_here_or_a_way_there(tmp_path: Path, monkeypatch: pytest.M
     assert rsync_over(LocalTransport()) is None
     monkeypatch.setenv("PATH", str(tmp_path))
     assert rsync_over(Reached(tmp_path)) is None
+
+
+def test_what_it_says_is_read_in_bounds(tmp_path: Path) -> None:
+    program = tmp_path / "rsync"
+    program.write_text("#!/bin/sh\nhead -c 2000000 /dev/zero >&2\nexit 23\n")
+    program.chmod(0o755)
+    with pytest.raises(TargetError, match="more than 1 MiB came by standard error"):
+        Rsync(str(program), RemoteShell(["ssh"], "here")).put(tmp_path / "file", "/copy")
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_it_ends_with_whoever_has_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "rsync"
+    program.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/new && mv {tmp_path}/new {tmp_path}/pid\nexec sleep 20\n")
+    program.chmod(0o755)
+
+    def interrupted(*_: object) -> None:
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process, "_wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Rsync(str(program), RemoteShell(["ssh"], "here")).put(tmp_path / "file", "/copy")
+    pid = int((tmp_path / "pid").read_text())
+    end = time.monotonic() + 10
+    while runs(pid):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_program_that_cannot_be_started_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="rsync cannot be started: No such file or directory"):
+        Rsync(str(tmp_path / "rsync"), RemoteShell(["ssh"], "here")).put(tmp_path / "file", "/copy")
