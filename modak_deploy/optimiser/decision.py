@@ -29,6 +29,8 @@ LOSS = 1.2
 
 Of ten values the interval holds nine, so that one of twenty is slower than that.
 """
+_FAR = 10
+"""Times as slow beyond which the model's figures say no more than that."""
 
 
 @dataclass
@@ -140,9 +142,13 @@ def _is_worth_it(comparison: Comparison) -> bool:
 
 
 def _doubt(comparison: Comparison) -> str:
-    if comparison.basis != "model":
+    """Return what speaks against an option, by the lower end of its gain, beyond which one case in twenty lies."""
+    times = 1 / max(comparison.ratio.low, 1 / _FAR)
+    if comparison.basis != "model" or round(times, 2) <= 1:
         return "this interval includes 1"
-    return f"one time in twenty it is over {min(1 / max(comparison.ratio.low, 1e-3) - 1, 9.99):.0%} slower"
+    if times < 2:
+        return f"one time in twenty it is over {times - 1:.0%} slower"
+    return f"one time in twenty it takes over {times:.2g} times as long"
 
 
 def _best(comparisons: dict[Option, Comparison], predictions: dict[Option, Prediction]) -> Option:
