@@ -18,6 +18,8 @@ class Apptainer(Runtime):
     version_line = r"^apptainer version (\S+)"
     variables = "APPTAINERENV_"
     suffix = ".sif"
+    as_user = True
+    shows_workspace = True
     verifies_signatures = True
     compression = "zstd"
     packings: ClassVar[Sequence[Packing]] = ("gzip", "zstd", "lz4", "none")

@@ -65,6 +65,10 @@ class Runtime(ABC):
     """Whether it was made for clusters: such a one is preferred where nothing else decides."""
     joins_ranks: ClassVar[bool] = True
     """Whether the ranks of an MPI program in its containers can reach their launcher."""
+    as_user: ClassVar[bool] = False
+    """Whether what runs inside is a process of the target's user, as which the port of a service is looked for."""
+    shows_workspace: ClassVar[bool] = False
+    """Whether a program inside may see the workspace around the job's folder; if not, what it writes there is lost."""
     verifies_signatures: ClassVar[bool] = False
     """Whether the signature of an image can be verified with it."""
     needs: ClassVar[Sequence[Need]] = ()

@@ -21,6 +21,7 @@ class Charliecloud(Runtime):
     version_line = r"^(?:ch-run )?(\d\S*)"
     variables = "unset"
     suffix = ".sqfs"
+    as_user = True
     needs = (Need("GPUs inside an image", None, "nvidia"), Need("GPUs inside an image", None, "amd"))
 
     @property

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from modak_deploy.errors import InputError
 from modak_deploy.launch import bundle
 from modak_deploy.launch.config import SESSION_OPTIONS, VARIABLE, VERSION
+from modak_deploy.model.base import RuntimeName
 from modak_deploy.model.execution import Launch
 from modak_deploy.model.jobrequest import JobRequest
 
@@ -22,8 +23,6 @@ RECORD = f"{FOLDER}/record"
 """Folder in which each process of the job writes its record."""
 CACHE = "../../../cache"
 """Folder that outlasts the job, from the launcher's in the job's: ``cache`` in the workspace, for all jobs there."""
-_SHARES = ("native", "apptainer", "singularity")
-"""Runtimes in which a job may see the workspace; in others its folder alone, and what is written beside it is lost."""
 _KEEPS = "pytorch-"
 """What the names of levers begin with that are made at a cost and kept."""
 _START = f'''PYTHONPATH=$1${{PYTHONPATH:+:$PYTHONPATH}} {VARIABLE}=${{MODAK_LAUNCH_CONFIG:-$2}}
@@ -98,7 +97,13 @@ def cache(launch: Launch, request: JobRequest) -> dict[str, str]:
     The target's workspace is its user's and is shared by its nodes. It stays when a job is removed.
     """
     keeps = any(name.startswith(_KEEPS) for name in (*launch.levers, *launch.candidates))
-    return {"cache": CACHE} if keeps and request.runtime in _SHARES else {}
+    return {"cache": CACHE} if keeps and _sees_workspace(request.runtime) else {}
+
+
+def _sees_workspace(runtime: RuntimeName) -> bool:
+    from modak_deploy.containers import registry
+
+    return runtime == "native" or registry.get(runtime).shows_workspace
 
 
 def _below(folder: str, name: str) -> str:

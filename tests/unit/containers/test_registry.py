@@ -5,6 +5,7 @@ import os
 import sys
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from modak_deploy.extensions import RUNTIMES
 from modak_deploy.images.ensure import Wish
 from modak_deploy.images.store import realise
 from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs import launching
 from modak_deploy.jobs.control import Jobs
 from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.model.execution import Launch
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.request import Request
 from modak_deploy.planning import plan_deployment
@@ -95,6 +98,22 @@ def test_it_is_asked_for_only_where_it_is_named_or_nothing_is_known(runtime: Pat
     found = parse_probe(LocalTransport().run(probe_script(None), timeout=60).stdout, None)
     assert found.runtimes["treerun"] == "2.1"
     assert "runtime-treerun" not in probe_script(parse_deployment(DOCUMENT, origin="test").target)
+
+
+def test_what_it_shares_with_the_target_is_a_matter_of_its_class(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = replace(job_request(plan_of(runtime, tmp_path)), runtime="treerun")
+    launch = Launch(levers=["pytorch-compile"])
+    assert launching.cache(launch, request) == {}
+    monkeypatch.setattr(type(registry.get("treerun")), "shows_workspace", True)
+    assert launching.cache(launch, request) == {"cache": launching.CACHE}
+
+
+def test_what_the_built_in_ones_share() -> None:
+    runtimes = {name: registry.get(name) for name in RUNTIMES.builtin}
+    assert {name for name, made in runtimes.items() if not made.as_user} == {"podman", "docker"}
+    assert {name for name, made in runtimes.items() if made.shows_workspace} == {"apptainer", "singularity"}
 
 
 def test_a_release_that_is_too_old(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
