@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from modak_deploy.containers import registry
 from modak_deploy.errors import JobError, ModakError
 from modak_deploy.jobs.control import JobInput, Jobs, Present
 from modak_deploy.jobs.job import folder_name
@@ -27,9 +28,8 @@ from modak_deploy.transport.base import Transport
 
 Inputs = Callable[[JobRequest], JobInput]
 """Adds to a job what it needs from this machine: files, the image, secrets."""
-_SAME_USER = ("native", "apptainer", "singularity", "charliecloud")
-"""Runtimes whose programs are processes of the target's user."""
-_LOG_LINES = 10
+_LOG_LINES, _LOG_WIDTH = 10, 500
+"""Lines of a log that are shown, and characters of each."""
 _ROUNDS = 5
 """How often an undeployment begins again because another run has changed the service meanwhile."""
 
@@ -98,7 +98,8 @@ class Services:
         return removal_request(self._plan, replica.id)
 
     def _probe(self, replica: Replica) -> Probe:
-        contained = self._plan.chosen.runtime not in _SAME_USER
+        runtime = self._plan.chosen.runtime
+        contained = runtime != "native" and not registry.get(runtime).as_user
         return Probe("127.0.0.1", replica.port, self._request(replica), contained)
 
     def _front_probe(self, front: FrontRecord) -> Probe:
@@ -218,8 +219,7 @@ class Services:
         taken = ", since a process of another user listens there" if seen.foreign else ""
         text = f"{what} not ready within {limit} s{taken}{again}; it is ended"
         log = tail(self._transport, present.job.spec.output, _LOG_LINES)
-        lines = [line for line in (log.text if log else "").split("\n") if line.strip()]
-        shown = "".join(f"\n    | {visible(line[:500])}" for line in lines)
+        shown = _quoted(log.text if log else "")
         return JobError(f"{self._plan.name}: {text}" + (f"\nThe last lines of its log:{shown}" if shown else ""))
 
     # --- the proxy ---
@@ -248,8 +248,7 @@ class Services:
             self._await([self._front_probe(front)], self._service.start_limit)
         if outcome in ("invalid", "stays"):
             why = "refuses its configuration" if outcome == "invalid" else "does not load its new configuration"
-            lines = "".join(f"\n    | {visible(line)}" for line in said.splitlines() if line.strip())
-            raise JobError(f"{self._plan.name}: HAProxy {why}; clients reach what they reached before{lines}")
+            raise JobError(f"{self._plan.name}: HAProxy {why}; clients reach what they reached before{_quoted(said)}")
         return outcome in ("placed", "switched")
 
     def _check_front(self, front: FrontRecord) -> None:
@@ -259,7 +258,7 @@ class Services:
         if seen.ready:
             return
         log = tail(self._transport, self._output_of(probe.request), _LOG_LINES)
-        shown = "".join(f"\n    | {visible(line)}" for line in (log.text if log else "").splitlines() if line.strip())
+        shown = _quoted(log.text if log else "")
         raise JobError(f"{self._plan.name}: {front.address}:{front.port} does not answer; HAProxy's log:{shown}")
 
     def _output_of(self, request: JobRequest) -> str:
@@ -333,6 +332,12 @@ class Services:
 
 def _new_id() -> str:
     return secrets.token_hex(8)
+
+
+def _quoted(text: str) -> str:
+    """Return the end of what a program has printed, each line below the last sentence and as long as may be read."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return "".join(f"\n    | {visible(line[:_LOG_WIDTH])}" for line in lines[-_LOG_LINES:])
 
 
 def _listed(looked: Looked) -> list[str]:

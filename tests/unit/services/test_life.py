@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modak_deploy.errors import InputError, ModakError
+from modak_deploy.errors import InputError, JobError, ModakError
 from modak_deploy.jobs.control import JobInput, Jobs
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.plan import Plan
@@ -127,6 +127,19 @@ def test_a_first_deployment_and_its_end(tmp_path: Path) -> None:
     assert run.preview() == []
     run.absent()
     assert host.record is None and not host.running
+
+
+def test_of_what_the_proxy_says_only_the_end_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = service_plan(tmp_path, replicas=2)
+    host = FakeHost(made)
+    said = "".join(f"line {number} {'x' * 9000}\n\n" for number in range(100))
+    monkeypatch.setattr(host, "front", lambda *_: ("invalid", said))
+    run, _ = services(made, host)
+    with pytest.raises(JobError, match="HAProxy refuses its configuration") as caught:
+        run.deploy(JobInput)
+    lines = str(caught.value).splitlines()[1:]
+    assert [line.split()[2] for line in lines] == [str(number) for number in range(90, 100)]
+    assert max(len(line) for line in lines) < 600
 
 
 def test_a_recorded_front_keeps_its_id(tmp_path: Path) -> None:
