@@ -19,6 +19,8 @@ from modak_deploy.performance.series import Observation, read
 
 SCHEME = "sqlite:///"
 LAYOUT = "1"
+LONGEST_WAIT = 120
+"""Seconds to wait for another's writing. SQLite's own 5 s are less than the series of 100,000 records take."""
 
 
 class SqliteFile:
@@ -29,14 +31,14 @@ class SqliteFile:
         self.name = address
         self._file = Path(address.removeprefix(SCHEME)).absolute()
         self._open: tuple[tuple[int, int], sqlite3.Connection] | None = None
-        layout = self._ask("SELECT value FROM modak_state WHERE key = 'layout'")[0][0]
+        layout = self._state("layout")
         if layout != LAYOUT:
             raise InputError(f"the measurement store {self.name} has layout {layout}, this modak knows {LAYOUT}")
 
     @property
     def version(self) -> str:
         """SHA-256 of all that it holds, whatever the order it came in."""
-        return version_of_sum(str(self._ask("SELECT value FROM modak_state WHERE key = 'sum'")[0][0]))
+        return version_of_sum(self._state("sum"))
 
     @property
     def count(self) -> int:
@@ -62,6 +64,12 @@ class SqliteFile:
     def all_records(self) -> Sequence[Measurement | Ratio]:
         """Return everything, in a stable order."""
         return self._records("SELECT id, document FROM modak_measurement")
+
+    def _state(self, key: str) -> str:
+        rows = self._ask("SELECT value FROM modak_state WHERE key = ?", key)
+        if not rows:
+            raise InputError(f"the measurement store {self.name} is damaged: its table modak_state has no '{key}'")
+        return str(rows[0][0])
 
     def _records(self, query: str, *values: str) -> list[Measurement | Ratio]:
         return [record for _, record in parse_rows(self._ask(query, *values), self.name)]
@@ -108,4 +116,5 @@ def can_read(address: str) -> bool:
 
 def _open(path: Path) -> sqlite3.Connection:
     # Closed by whichever thread drops the store.
-    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, check_same_thread=False)
+    address = f"file:{quote(str(path.absolute()))}?mode=ro"
+    return sqlite3.connect(address, uri=True, check_same_thread=False, timeout=LONGEST_WAIT)

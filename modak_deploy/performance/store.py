@@ -20,7 +20,7 @@ from modak_deploy.performance.matching import processor_of
 from modak_deploy.performance.paths import default_path
 from modak_deploy.performance.records import IDENTITY, REMOVALS, origin_of, parse_rows, to_line, version_of_sum
 from modak_deploy.performance.series import Observation, read
-from modak_deploy.performance.sqlitefile import LAYOUT
+from modak_deploy.performance.sqlitefile import LAYOUT, LONGEST_WAIT
 
 _MODULUS = 2**256
 _MAKING = 0x6D6F64616B
@@ -322,8 +322,7 @@ def _with_driver(url: str) -> str:
 
 
 def _options(url: str) -> dict[str, Any]:
-    """A writer of SQLite waits 5 s for another by itself; to make the series of 100,000 records takes longer."""
-    return {"connect_args": {"timeout": 120}} if url.startswith("sqlite:") else {}
+    return {"connect_args": {"timeout": LONGEST_WAIT}} if url.startswith("sqlite:") else {}
 
 
 def _first(error: BaseException) -> str:

@@ -70,6 +70,18 @@ class TestSqlite(StoreContract):
         with pytest.raises(InputError, match="has layout 9, this modak knows 1"):
             SqliteFile(address)
 
+    @pytest.mark.parametrize("key", ["layout", "sum"])
+    def test_a_store_without_its_state_is_damaged(self, address, key):
+        Store(address).add(jobs(1))
+        with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
+            connection.execute("DELETE FROM modak_state WHERE key = ?", (key,))
+        with pytest.raises(InputError, match=f"is damaged: its table modak_state has no '{key}'"):
+            assert SqliteFile(address).version
+
+    def test_a_reader_waits_for_a_writer_as_long_as_writers_do(self, address):
+        Store(address).add(jobs(1))
+        assert SqliteFile(address)._ask("PRAGMA busy_timeout") == [(120_000,)]
+
     def test_a_file_that_may_only_be_read_and_has_no_series_is_read_as_it_is(self, address):
         path = Path(address.removeprefix("sqlite:///"))
         Store(address).add(jobs(20))
