@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from pydantic import ValidationError
@@ -98,12 +99,23 @@ def _new_key() -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode("ascii")
 
 
+def _own_key(path: Path) -> str | None:
+    """Return the public part of the recorded host key; None where there is none."""
+    try:
+        return _public_of(path.read_text(encoding="ascii"), path)
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InputError(f"the host key cannot be read: {reason}", source=path) from None
+
+
 def _public_of(private: str, path: Path) -> str:
     from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
     try:
         key = load_ssh_private_key(private.encode("ascii"), password=None)
-    except ValueError:
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it has a passphrase
         raise InputError("not an SSH host key", source=path, hint="undeploy, and deploy again") from None
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode("ascii")
 
@@ -131,7 +143,8 @@ def is_pending(identity: Identity, settle: float) -> bool:
     The EC2 API is eventually consistent: an instance that was created may not be listed at once.
     """
     record = read(identity)
-    return record is not None and 0 <= time.time() - record.begun < settle
+    # A clock that was set back a little meanwhile does not end the wait.
+    return record is not None and abs(time.time() - record.begun) < settle
 
 
 def known_hosts(identity: Identity, instance: Listed) -> Path:
@@ -142,7 +155,7 @@ def known_hosts(identity: Identity, instance: Listed) -> Path:
     """
     folder = _folder(identity)
     key = folder / _KEY
-    own = _public_of(key.read_text(encoding="ascii"), key) if key.exists() else None
+    own = _own_key(key)
     listed = host_key_in(f"ed25519_public: {instance.host_key}") if instance.host_key else None
     if own is not None and listed is not None and own.split()[:2] != listed.split()[:2]:
         raise TargetError(
@@ -167,5 +180,8 @@ def forget(identity: Identity) -> bool:
     folder = _folder(identity)
     if not folder.is_dir():
         return False
-    shutil.rmtree(folder)
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be removed: {error.strerror}") from None
     return True

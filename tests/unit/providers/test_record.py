@@ -1,8 +1,10 @@
 """What the controller keeps of an instance."""
 
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -64,6 +66,46 @@ def test_a_creation_is_pending_for_a_while(resources: Resources) -> None:
     record.begin(resources, run="probe", target="aws")
     assert record.is_pending(resources.identity, 60)
     assert not record.is_pending(resources.identity, 0)
+
+
+def test_a_creation_is_pending_where_the_clock_was_set_back(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record.begin(resources, run="probe", target="aws")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 5)
+    assert record.is_pending(resources.identity, 60)
+    monkeypatch.setattr(time, "time", lambda: now - 86400)
+    assert not record.is_pending(resources.identity, 60)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"-----BEGIN OPENSSH PRIVATE KEY-----\n", None])
+def test_a_damaged_host_key_is_one_sentence(resources: Resources, content: bytes | None) -> None:
+    record.begin(resources, run="probe", target="aws")
+    key = record._folder(resources.identity) / "host_key"
+    key.unlink()
+    if content is None:
+        key.mkdir()
+    else:
+        key.write_bytes(content)
+    with pytest.raises(InputError, match=r"host_key: (not an SSH host key|the host key cannot be read: )"):
+        record.known_hosts(resources.identity, listed())
+
+
+def test_a_host_key_with_a_passphrase_is_one_sentence(resources: Resources) -> None:
+    record.begin(resources, run="probe", target="aws")
+    key = record._folder(resources.identity) / "host_key"
+    key.unlink()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", str(key)], check=True)
+    with pytest.raises(InputError, match="not an SSH host key"):
+        record.known_hosts(resources.identity, listed())
+
+
+def test_a_record_that_cannot_be_removed_is_one_sentence(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+    record.begin(resources, run="probe", target="aws")
+    monkeypatch.setattr("shutil.rmtree", Mock(side_effect=PermissionError(13, "Permission denied")))
+    with pytest.raises(InputError, match="cannot be removed: Permission denied"):
+        record.forget(resources.identity)
 
 
 @pytest.mark.parametrize("text", ["-----BEGIN OPENSSH PRIVATE KEY-----\n", "ssh-ed25519 A\nssh-ed25519 B\n", ""])
