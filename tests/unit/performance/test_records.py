@@ -69,6 +69,16 @@ def test_the_version_does_not_depend_on_the_order():
     assert Table(records).version == Table(records[::-1]).version != Table(records[1:]).version
 
 
+@pytest.mark.parametrize("character", ["\u2028", "\u0085", "\f", "\x1c"])
+def test_what_was_written_is_read_again_whatever_its_texts_hold(tmp_path, character):
+    (tmp_path / "good.jsonl").write_text(json.dumps(GOOD) + "\r\n")
+    (record,) = read_records(tmp_path / "good.jsonl")
+    provenance = record.provenance.model_copy(update={"method": f"by{character}hand"})
+    odd = record.model_copy(update={"provenance": provenance})
+    (tmp_path / "odd.jsonl").write_text(to_line(odd) * 2)
+    assert read_records(tmp_path / "odd.jsonl") == [odd, odd]
+
+
 BAD = [
     ({"runs": [{"total": -1.0}]}, "runs[0].total: must be above 0"),
     ({"runs": [{"total": 1e308}]}, "runs[0].total: must be at most"),
