@@ -7,7 +7,6 @@ with several ranks it stands before their launcher.
 
 import json
 import posixpath
-from importlib import resources
 
 from modak_deploy.jobs import launching
 from modak_deploy.launch.config import VERSION
@@ -15,7 +14,8 @@ from modak_deploy.model.execution import Launch
 from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.progress import pieces
 from modak_deploy.model.trials import RestartCandidate, RestartPlan
-from modak_deploy.shell import quote
+from modak_deploy.shell import join, quote
+from modak_deploy.util.scripts import script_text
 
 FOLDER = "restart"
 RECORD = f"{FOLDER}/record"
@@ -59,7 +59,7 @@ def files(request: JobRequest) -> dict[str, bytes]:
         texts[posixpath.basename(RANK)] = _script("restart_rank.sh")
     texts["settings"] = _settings(request, request.restart)
     texts["names"] = "".join(f"{candidate.name}\n" for candidate in request.restart.candidates)
-    texts["trial.sh"] = f'set -- "$@" {" ".join(map(_single, request.restart.arguments))}\n'
+    texts["trial.sh"] = f'set -- "$@" {join(request.restart.arguments)}\n'
     if request.restart.progress is not None:
         texts["pattern"] = "".join(f"{piece}\n" for piece in pieces(request.restart.progress))
     for number, candidate in enumerate(request.restart.candidates):
@@ -78,8 +78,7 @@ def files(request: JobRequest) -> dict[str, bytes]:
 
 
 def _script(name: str) -> str:
-    text = resources.files(__package__).joinpath("sh", name).read_text("utf-8")
-    return "".join(f"{line}\n" for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return script_text(__package__, "sh", name)
 
 
 def _settings(request: JobRequest, restart: RestartPlan) -> str:
@@ -96,14 +95,14 @@ def _settings(request: JobRequest, restart: RestartPlan) -> str:
         "tolerance": f"{restart.tolerance:g}",
         "ranks": request.resources.ranks if request.resources.ranks > 1 else "",
     }
-    return "".join(f"modak_{key}={_single(str(value))}\n" for key, value in values.items())
+    return "".join(f"modak_{key}={quote(str(value))}\n" for key, value in values.items())
 
 
 def _exports(candidate: RestartCandidate) -> str:
     lines = [f"unset {name}" for name in candidate.unset]
-    lines += [f"{name}={_single(value)}\nexport {name}" for name, value in sorted(candidate.environment.items())]
+    lines += [f"{name}={quote(value)}\nexport {name}" for name, value in sorted(candidate.environment.items())]
     if candidate.preload:
-        value = _single(":".join(candidate.preload))
+        value = quote(":".join(candidate.preload))
         lines.append(f'LD_PRELOAD={value}"${{LD_PRELOAD:+:$LD_PRELOAD}}"\nexport LD_PRELOAD')
     return "".join(f"{line}\n" for line in lines)
 
@@ -119,7 +118,7 @@ def _arguments(candidate: RestartCandidate) -> str:
             "done",
         ]
     if candidate.arguments:
-        lines.append(f'set -- "$@" {" ".join(map(_single, candidate.arguments))}')
+        lines.append(f'set -- "$@" {join(candidate.arguments)}')
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -128,7 +127,3 @@ def _trial_config(launch: Launch, request: JobRequest) -> str:
     config = {"version": VERSION, "record": "progress", "levers": launch.levers, "interval": 0.1}
     config.update(launching.cache(launch.model_copy(update={"candidates": []}), request))
     return json.dumps(config, indent=2, sort_keys=True) + "\n"
-
-
-def _single(value: str) -> str:
-    return quote(value)
