@@ -1,6 +1,5 @@
 """What the commands of ``modak image`` do, apart from how they are called."""
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -127,12 +126,13 @@ def pull(name: str, destination: Destination, wish: "Wish") -> None:
 
 def verify(name: str, destination: Destination, wish: "Wish", keys: Sequence[Path]) -> None:
     """Check an image on the target: one of the catalogue, a reference, a file there, or the one of a Plan's file."""
+    from modak_deploy.documents.jsontext import read_model
     from modak_deploy.images.store import read_keys
 
     wanted = read_keys([str(key) for key in keys] or destination.target.image_keys)
     runtime = wish.runtime
     if name.endswith(".json"):
-        plan = _plan(Path(name))
+        plan = read_model(Path(name), Plan)
         if plan.chosen.image is None:
             raise InputError(f"the Plan in {name} runs natively: it has no image")
         image, runtime = plan.chosen.image, plan.chosen.runtime
@@ -223,16 +223,6 @@ def _build_summary(name: str, folders: Sequence[Path]) -> dict[str, Any]:
         labels = {key: value for key, value in definition.labels.items() if key != "modak.digest"}
         return {"digest": f"not known: {error}", "labels": labels}
     return {"digest": definition.digest, "labels": dict(definition.labels)}
-
-
-def _plan(path: Path) -> Plan:
-    from modak_deploy.documents import check, read_text
-
-    try:
-        data = json.loads(read_text(path))
-    except ValueError as error:
-        raise InputError(f"this is not JSON: {error}", source=path) from None
-    return check(Plan, data, origin=str(path))
 
 
 def _print_image(image: Image, result: "Listing") -> None:

@@ -53,21 +53,28 @@ def _files(environment: Mapping[str, str]) -> Iterator[Path]:
 def _from_file(path: Path, registry: str) -> Login | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise InputError(f"{path}, which keeps logins for registries, is not a JSON file that can be read") from None
     if not isinstance(content, dict):
         raise InputError(f"{path}, which keeps logins for registries, does not hold a JSON object")
+    helpers, kept = (_object(content, key, path) for key in ("credHelpers", "auths"))
     names = (registry, f"https://{registry}", *(_DOCKER_HUB if registry == "docker.io" else ()))
-    helpers = content.get("credHelpers") or {}
     for name in names:
         if name in helpers:
             return _from_helper(str(helpers[name]), name, path)
-        entry = (content.get("auths") or {}).get(name)
+        entry = kept.get(name)
         if isinstance(entry, dict) and entry.get("auth"):
             return _decode(entry["auth"], path)
         if isinstance(entry, dict) and content.get("credsStore"):
             return _from_helper(str(content["credsStore"]), name, path)
     return None
+
+
+def _object(content: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    value = content.get(key) or {}
+    if not isinstance(value, dict):
+        raise InputError(f"{path}, which keeps logins for registries, has a '{key}' that is not a JSON object")
+    return value
 
 
 def _decode(text: Any, path: Path) -> Login:
@@ -88,5 +95,5 @@ def _from_helper(name: str, registry: str, path: Path) -> Login | None:
         done = subprocess.run([program, "get"], input=registry, capture_output=True, text=True, timeout=60, check=False)
         answer = json.loads(done.stdout) if done.returncode == 0 else {}
         return Login(str(answer["Username"]), str(answer["Secret"])) if answer else None
-    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError):
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{path} names the credential helper {program}, which does not answer") from None

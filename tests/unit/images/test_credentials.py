@@ -60,6 +60,9 @@ def test_a_helper_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept
     [
         ("not json", "not a JSON file"),
         ("[]", "does not hold a JSON object"),
+        pytest.param("[" * 100_000, "not a JSON file", id="nested deeply"),
+        ({"auths": ["r.example.org"]}, "has a 'auths' that is not a JSON object"),
+        ({"credHelpers": 1}, "has a 'credHelpers' that is not a JSON object"),
         ({"auths": {"r.example.org": {"auth": "%%%"}}}, "log in to that registry again"),
         (
             {"auths": {"r.example.org": {"auth": base64.b64encode(b"nocolon").decode()}}},
