@@ -1,16 +1,21 @@
 """The way to an SSH host: what ``~/.ssh/config`` says of it and of the hosts before it."""
 
 import getpass
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from modak_deploy.errors import InputError
+from modak_deploy.numbers import digits
 
 _CONNECT_TIMEOUT = 20.0
+_ASKED = 60
+"""Seconds for ssh to read its configuration, with the programs of Match exec."""
 _JUMPS = 8
 _USER_FILES = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
 _GLOBAL_FILES = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
@@ -134,16 +139,27 @@ def _options(name: str, user: str | None, port: str, config: Path | None) -> Map
             *(["-l", user] if user else []),
             *(["-p", port] if port else []),
         ]
-        command = [program, "-G", *given, "--", name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if done.returncode:
-            raise InputError(f"the SSH configuration is not valid: {' '.join(done.stderr.split())}")
         options: dict[str, list[str]] = {}
-        for line in done.stdout.splitlines():
+        for line in _said_by([program, "-G", *given, "--", name]).removesuffix("\n").split("\n"):
             key, _, value = line.partition(" ")
             options.setdefault(key, []).append(value)
         return options
     return _options_by_paramiko(name, user, port, config)
+
+
+def _said_by(command: list[str]) -> str:
+    """Return what ``ssh -G`` prints; names of files need not be UTF-8."""
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL, timeout=_ASKED)
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"ssh has not read its configuration within {_ASKED} s", hint="look at the programs of its 'Match exec'"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{command[0]} cannot be started: {error.strerror}") from None
+    if done.returncode:
+        raise InputError(f"the SSH configuration is not valid: {' '.join(os.fsdecode(done.stderr).split())}")
+    return os.fsdecode(done.stdout)
 
 
 def _options_by_paramiko(name: str, user: str | None, port: str, config: Path | None) -> Mapping[str, list[str]]:
@@ -157,7 +173,7 @@ def _options_by_paramiko(name: str, user: str | None, port: str, config: Path | 
         matches = paramiko.SSHConfig.from_text(f"Host *\n{given}{text}").lookup(name)
     except OSError as error:
         raise InputError(f"the SSH configuration {path} cannot be read: {error.strerror}") from None
-    except paramiko.ConfigParseError as error:
+    except (paramiko.ConfigParseError, UnicodeDecodeError) as error:
         raise InputError(f"the SSH configuration {path} is not valid: {error}") from None
     if re.search(r"(?im)^\s*include\b", text):
         raise InputError(f"the SSH configuration {path} uses Include, which needs the program ssh on this machine")
@@ -165,10 +181,12 @@ def _options_by_paramiko(name: str, user: str | None, port: str, config: Path | 
 
 
 def _expand(path: str) -> str:
-    return str(Path(path.strip('"')).expanduser())
+    with suppress(RuntimeError):  # ~USER, and there is none of that name
+        return str(Path(path.strip('"')).expanduser())
+    return path
 
 
 def _number(text: str, what: str) -> int:
-    if not text.isdigit():
+    if (number := digits(text)) is None:
         raise InputError(f"{what} is '{text}', and not a number")
-    return int(text)
+    return number

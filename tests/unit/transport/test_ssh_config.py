@@ -1,5 +1,6 @@
 """What the SSH configuration says of the way to a host."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,40 @@ def test_include_is_followed_or_refused(config: Path, tmp_path: Path) -> None:
     else:
         with pytest.raises(InputError, match="uses Include, which needs the program ssh"):
             route("far", config=config)
+
+
+def test_a_file_of_nobodys_home_is_no_traceback(config: Path) -> None:
+    config.write_text("UserKnownHostsFile ~no-such-user/known\nIdentityFile ~no-such-user/key\n")
+    if ssh_config.shutil.which("ssh"):
+        with pytest.raises(InputError, match=r"is not valid: .*No such user"):
+            route("host", config=config)
+        return
+    (hop,) = route("host", config=config)
+    assert (hop.keys, hop.known_hosts[0]) == ([], Path("~no-such-user/known"))
+
+
+def test_a_digit_that_is_no_number_is_one_sentence(config: Path) -> None:
+    config.write_text("Port ²\n")
+    with pytest.raises(InputError, match=r"is not valid|is '²', and not a number"):
+        route("host", config=config)
+
+
+def test_a_configuration_that_is_not_utf_8_is_no_traceback(config: Path) -> None:
+    config.write_bytes(b"UserKnownHostsFile /known-\xff\n")
+    if ssh_config.shutil.which("ssh"):
+        assert os.fsencode(route("host", config=config)[0].known_hosts[0]) == b"/known-\xff"
+    else:
+        with pytest.raises(InputError, match=r"is not valid: .* can't decode"):
+            route("host", config=config)
+
+
+def test_an_ssh_that_does_not_come_to_an_end_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ssh").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(ssh_config, "_ASKED", 0.2)
+    with pytest.raises(InputError, match=r"ssh has not read its configuration within 0\.2 s"):
+        route("host")
 
 
 @pytest.mark.parametrize(
