@@ -7,7 +7,6 @@ UserKnownHostsFile, GlobalKnownHostsFile, HostKeyAlias, ConnectTimeout), keys co
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -75,8 +74,9 @@ class ParamikoTransport:
         with self._guarded():
             channel = self._open_channel()
             try:
-                channel.exec_command(enclose(command))
-                return _exchange(channel, stdin, timeout)
+                with _limited(channel, timeout):
+                    channel.exec_command(enclose(command))
+                    return _exchange(channel, stdin)
             except TimeoutError:
                 raise TargetError(f"{self._destination} did not answer within {timeout:g} s") from None
             finally:
@@ -201,9 +201,34 @@ def _way_to(hop: Hop, before: "paramiko.SSHClient | None") -> Any:
     return socket.create_connection((hop.host, hop.port), timeout=hop.timeout)
 
 
-def _exchange(channel: "paramiko.Channel", stdin: bytes | None, timeout: float | None) -> Completed:
+@contextmanager
+def _limited(channel: "paramiko.Channel", timeout: float | None) -> Iterator[None]:
+    """Close the channel after ``timeout`` seconds, which ends all waiting for it, and raise TimeoutError.
+
+    Of paramiko's own waiting only that for output has a limit: not that for the start of a command or its exit code.
+    """
+    passed = threading.Event()
+
+    def end() -> None:
+        passed.set()
+        channel.close()
+
+    timer = threading.Timer(timeout or 0.0, end)
+    timer.daemon = True
+    if timeout is not None:
+        timer.start()
+    try:
+        yield
+    except Exception:
+        if passed.is_set():
+            raise TimeoutError from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def _exchange(channel: "paramiko.Channel", stdin: bytes | None) -> Completed:
     """Send ``stdin`` and read both outputs at once, so that neither side waits for the other for ever."""
-    deadline = None if timeout is None else time.monotonic() + timeout
     errors: list[bytes] = []
 
     def send() -> None:
@@ -213,7 +238,7 @@ def _exchange(channel: "paramiko.Channel", stdin: bytes | None, timeout: float |
             channel.shutdown_write()
 
     def read_errors() -> None:
-        with suppress(OSError):  # A timeout shows in the reading of the standard output too.
+        with suppress(OSError):
             size = 0
             while block := channel.recv_stderr(65536):
                 size += len(block)
@@ -227,10 +252,7 @@ def _exchange(channel: "paramiko.Channel", stdin: bytes | None, timeout: float |
         thread.start()
     blocks: list[bytes] = []
     read = 0
-    while True:
-        channel.settimeout(None if deadline is None else max(deadline - time.monotonic(), 0.001))
-        if not (block := channel.recv(65536)):
-            break
+    while block := channel.recv(65536):
         read += len(block)
         if read > MAX_STDOUT:
             channel.close()
