@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from modak_deploy.answers import answer
 from modak_deploy.diagnostics import Diagnostic
 from modak_deploy.errors import InputError, TargetError
+from modak_deploy.numbers import digits
 from modak_deploy.util.files import PRIVATE, write_atomically
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ SCHEMAS = {
     "target": "modak_deploy.model.target:Target",
 }
 """What ``modak schema`` can print, by the model's place."""
+_LAST_SECOND = 253_402_300_799
+"""Of the year 9999, after which there are no dates."""
 
 
 def write_plan(
@@ -126,9 +129,9 @@ def now() -> datetime:
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if epoch is None:
         return datetime.now(UTC)
-    if not epoch.isdecimal():
-        raise InputError(f"SOURCE_DATE_EPOCH is '{epoch}'", hint="it must be seconds since 1970")
-    return datetime.fromtimestamp(int(epoch), UTC)
+    if (seconds := digits(epoch, _LAST_SECOND)) is None:
+        raise InputError(f"SOURCE_DATE_EPOCH is '{epoch[:40]}'", hint="it must be seconds since 1970")
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _write(path: Path, text: str) -> None:

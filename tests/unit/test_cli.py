@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from modak_deploy import __version__, cli
-from modak_deploy.commands import SCHEMAS
+from modak_deploy.commands import SCHEMAS, now
 from modak_deploy.documents import load_deployment
+from modak_deploy.errors import InputError
 from modak_deploy.model.plan import Plan
 
 TOP = Path(__file__).parents[2]
@@ -84,6 +85,13 @@ def test_plan_as_json_and_as_a_file(
     assert plan.to_json() == out
     assert plan.chosen.argv == ["/bin/echo", "hello"]
     assert [path.name for path in sorted(folder.iterdir())] == ["deploy.yml", "plan.json"]
+
+
+@pytest.mark.parametrize("epoch", ["yesterday", "-1", pytest.param("1" * 5000, id="long"), "253402300800"])
+def test_a_date_that_is_none_is_refused(epoch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    with pytest.raises(InputError, match=r"SOURCE_DATE_EPOCH is '.{1,40}'"):
+        now()
 
 
 def test_sections_of_a_later_document_replace_those_before(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
