@@ -53,7 +53,7 @@ def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | N
         scheduler=scheduler.name if scheduler else None,
         scheduler_version=scheduler.version if scheduler else None,
         wrapped=scheduler is not None and scheduler.wrapped,
-        node=_node(own, partitions) if scheduler else own,
+        node=_node(partitions) if scheduler else own,
         partitions=partitions,
         glibc=parse_glibc(answer),
         libraries=parse_libraries(answer["ldconfig"], libraries),
@@ -95,7 +95,7 @@ def _answers(name: str, answer: Answer, *, expected: bool) -> bool:
     return True
 
 
-def _node(host: Node, partitions: list[Partition]) -> Node:
+def _node(partitions: list[Partition]) -> Node:
     """Return the default partition's node; what the login node has is nothing that jobs can use."""
     if not partitions:
         return Node()

@@ -84,7 +84,7 @@ def check_trusted(file: SiteFilePath) -> None:
             raise InputError(
                 f"{problem}, so its settings are not used",
                 source=file.path,
-                hint=_hint(file, path),
+                hint=_hint(path),
                 code="untrusted-file",
             )
 
@@ -106,7 +106,7 @@ def _problem(path: Path, status: os.stat_result, kind: Kind) -> str:
     return ""
 
 
-def _hint(file: SiteFilePath, path: Path) -> str:
+def _hint(path: Path) -> str:
     if path.stat().st_uid not in (0, os.geteuid()):
         return f"name the file in {VARIABLE} if you trust it"
     return f"run: chmod go-w {path}"

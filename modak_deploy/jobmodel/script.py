@@ -50,7 +50,7 @@ def job_script(plan: Plan, passed: Sequence[str], built: BuiltImage | None = Non
         notes.append("The image is named by a tag, which may come to mean another one: write its digest to pin it.")
     options = plan.job
     values: dict[str, object] = {
-        **_common(plan, spec, scheduler),
+        **_common(spec, scheduler),
         "directives": _directives(spec, scheduler, passed),
         "notes": notes,
         "output": quoted_argument(spec.output),
@@ -82,7 +82,7 @@ def build_script(plan: Plan, build: Build | None, built: BuiltImage | None) -> s
     cores = build.build_parallelism if build else None
     spec = _spec(plan, Resources(threads=cores), _build_options(plan.job, cores), tag=tag)
     values: dict[str, object] = {
-        **_common(plan, spec, scheduler),
+        **_common(spec, scheduler),
         "directives": _directives(spec, scheduler, ()),
         "image": _image_values(built) if built else None,
         "application": _application_values(plan, build, built, spec, scheduler) if build else None,
@@ -147,7 +147,7 @@ def _spec(plan: Plan, resources: Resources, options: JobOptions, *, tag: str | N
     )
 
 
-def _common(plan: Plan, spec: JobSpec, scheduler: Scheduler) -> dict[str, object]:
+def _common(spec: JobSpec, scheduler: Scheduler) -> dict[str, object]:
     return {
         "name": spec.name,
         "tag": spec.tag,

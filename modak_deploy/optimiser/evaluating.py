@@ -155,7 +155,7 @@ def judge(workload: str, rows: Sequence[Row], store: Sequence[Measurement | Rati
         model = _fitted(others, catalogue, Path(folder))
         cases = [_case(group, units, others, model, catalogue) for group, units in _groups(rows)]
     return [
-        _judged(workload, units, [case for case in cases if case.units == units], model)
+        _judged(workload, units, [case for case in cases if case.units == units])
         for units in sorted({case.units for case in cases})
     ]
 
@@ -235,7 +235,7 @@ def location_of_row(row: Row, catalogue: Catalogue) -> Location:
     )
 
 
-def _judged(workload: str, units: int, cases: Sequence[_Case], model: TimeModel | None) -> Held:
+def _judged(workload: str, units: int, cases: Sequence[_Case]) -> Held:
     timed = [(prediction, case.measured[option]) for case in cases for option, prediction in case.timed.items()]
     gains = [
         (prediction, case.measured[case.default] / case.measured[option])

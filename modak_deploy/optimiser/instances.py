@@ -118,7 +118,7 @@ def plan_on_instance(
             _check_interruptible(deployment, candidate, lease)
         return _Offer(priced, plan, candidate)
 
-    offers, rejected = _offers(deployment, cloud, catalogue, limits, planned)
+    offers, rejected = _offers(cloud, catalogue, limits, planned)
     if not offers:
         reasons = "; ".join(f"{candidate.name}: {candidate.reason}" for candidate in rejected)
         raise InfeasibleError(
@@ -150,11 +150,7 @@ def _check_interruptible(deployment: Deployment, candidate: InstanceCandidate, l
 
 
 def _offers(
-    deployment: Deployment,
-    cloud: Cloud,
-    catalogue: Catalogue,
-    limits: Limits,
-    planned: Callable[[_Priced], _Offer],
+    cloud: Cloud, catalogue: Catalogue, limits: Limits, planned: Callable[[_Priced], _Offer]
 ) -> tuple[list[_Offer], list[Rejected]]:
     """Return what each instance type that can do it offers, and why the others cannot."""
     offers: list[_Offer] = []

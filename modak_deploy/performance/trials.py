@@ -67,7 +67,7 @@ def tried(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) 
                 update={
                     "kind": "trial",
                     "configuration": whole.configuration.model_copy(update={"levers": on}),
-                    "runs": list(_runs(entry, outside, scale, asked, whole.runs[0].time)),
+                    "runs": list(_runs(entry, outside, scale, whole.runs[0].time)),
                     "provenance": whole.provenance.model_copy(update={"method": METHOD}),
                 }
             )
@@ -185,7 +185,7 @@ def _by_levers(tuning: Tuning, main: Counted) -> dict[Levers, _Tried]:
     return {levers: entry for levers, entry in tried_levers.items() if entry.units}
 
 
-def _runs(tried: _Tried, outside: float, scale: float, asked: int, time: int | None) -> Iterator[Run]:
+def _runs(tried: _Tried, outside: float, scale: float, time: int | None) -> Iterator[Run]:
     """Yield a run for each unit that was measured, as if all units had taken as long."""
     for block, seconds in tried.units:
         unit = seconds * scale

@@ -17,7 +17,7 @@ from modak_deploy.jobmodel.answer import Answer, answer
 from modak_deploy.jobmodel.model import without_blanks
 from modak_deploy.jobmodel.recognise import is_job_document
 from modak_deploy.serve.body import Refusal, fault, parse, refusal_of, without_empty, written
-from modak_deploy.serve.collections import BODIES, check_entry
+from modak_deploy.serve.collections import check_entry
 from modak_deploy.serve.settings import Settings
 from modak_deploy.serve.store import Exists, Store
 
@@ -190,6 +190,3 @@ def _without(document: dict[str, Any], *keys: str) -> dict[str, Any]:
     """Return the document of an answer, which is its own, without some of its parts."""
     body = {key: value for key, value in document["job"].items() if key not in keys}
     return {"job": body}
-
-
-COLLECTIONS = tuple(BODIES)

@@ -156,7 +156,7 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[D
                     )
                 names.add(outcome.target.name)
         if names and not template.value.get("properties", {}).get("input_folders"):
-            yield from _files(service, document_of(service, inputs, template, host), template)
+            yield from _files(document_of(service, inputs, template, host), template)
 
 
 def _preflight(
@@ -217,7 +217,7 @@ def _element_at(template: SourceLocation, target: SourceLocation, location: Loca
     return element
 
 
-def _files(service: Service, document: Mapping[str, Any], template: SourceLocation) -> Iterator[Diagnostic]:
+def _files(document: Mapping[str, Any], template: SourceLocation) -> Iterator[Diagnostic]:
     application = document["application"]
     there = []
     for artifact in template.below("artifacts"):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from modak_deploy.diagnostics import Diagnostic, Location, Text, dotted
+from modak_deploy.diagnostics import Diagnostic, Location, Text
 from modak_deploy.documents.reading import Document
 
 
@@ -26,11 +26,6 @@ class SourceLocation:
     def path(self) -> Location:
         """Its location as users know it; the key topology_template is left out."""
         return self.location[1:] if self.location[:1] == ("topology_template",) else self.location
-
-    @property
-    def dotted_path(self) -> str:
-        """Its path with dots."""
-        return dotted(self.path)
 
     @property
     def is_date(self) -> bool:

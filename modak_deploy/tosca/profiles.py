@@ -1,11 +1,10 @@
 """The orchestrators and parsers that a blueprint may be judged for."""
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Literal
 
 Tool = Literal["opera", "unfurl", "puccini", "tosca-parser"]
 Profile = Literal["opera", "unfurl", "puccini", "tosca-parser", "all"]
-PROFILES: tuple[Profile, ...] = get_args(Profile)
 OPERA: tuple[Profile, ...] = ("opera",)
 UNFURL: tuple[Profile, ...] = ("unfurl",)
 PUCCINI: tuple[Profile, ...] = ("puccini",)

@@ -195,14 +195,14 @@ class Transfer:
             with part.open("wb") as new:
                 for content in self._pieces(file):
                     new.write(content)
-        elif self._rsync is None or not self._rsync_from(remote, file, path):
+        elif self._rsync is None or not self._rsync_from(remote, path):
             self._transport.fetch(remote, part)
         if part.stat().st_size != file.size or digest(part, file.digest) != file.digest:
             outcome.failed[file.path] = "it changed, or was damaged, while it was fetched"
         else:
             self._guarded(outcome, file.path, partial(self._folder.install, path, file.mode))
 
-    def _rsync_from(self, remote: str, file: File, path: str) -> bool:
+    def _rsync_from(self, remote: str, path: str) -> bool:
         part = self._folder.part()
         self._folder.copy(path, part)  # only what has changed since travels
         return self._rsync is not None and self._rsync.fetch(remote, part)

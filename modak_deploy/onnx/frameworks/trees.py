@@ -12,8 +12,6 @@ from modak_deploy.onnx.frameworks.base import ConversionError, Exported, Framewo
 from modak_deploy.onnx.task import Task
 
 PICKLES = (".pkl", ".pickle", ".joblib")
-MOST_ML = 3
-"""ai.onnx.ml 5 has new tree operators, which onnxmltools 1.16 does not write."""
 
 
 class XGBoost(Framework):

@@ -87,10 +87,6 @@ def _node(block: Mapping[str, str]) -> Node:
     )
 
 
-def _count(text: str) -> int | None:
-    return int(text) or None if re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
-
-
 def _works(state: str) -> bool:
     return not re.search(r"down|offline|unknown|stale|maintenance", state.lower())
 
