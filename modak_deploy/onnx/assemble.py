@@ -1,7 +1,6 @@
 """The bundle of all converted models: their files, what was found out about them, and the one graph of the ensemble."""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from modak_deploy import __version__
 from modak_deploy.engines.registry import distribution_of, get
 from modak_deploy.errors import InputError
+from modak_deploy.launch.hardware import cores
 from modak_deploy.onnx.arrays import Arrays, read_arrays
 from modak_deploy.onnx.bundle import copy_into, describe_graph
 from modak_deploy.onnx.combine import write_ensemble
@@ -110,7 +110,7 @@ def timing(entry: dict[str, Any], model: Converted) -> Timing:
             **{key: value for key, value in entry.items() if key not in ("seconds", "loading")},
             "engine": engine,
             "provider": get(engine).provider,
-            "threads": len(os.sched_getaffinity(0)),
+            "threads": cores(),
             "hardware": this_machine(),
             "software": software,
         }

@@ -3,7 +3,6 @@
 Planning loads these classes for their attributes: NumPy and the engines are imported where a file is opened.
 """
 
-import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from modak_deploy.engines.base import Engine, Run
 from modak_deploy.launch.frameworks.openvino_cpu import unreported
+from modak_deploy.launch.hardware import cores
 from modak_deploy.onnx.packages import require
 from modak_deploy.onnx.tuning import tuned
 
@@ -45,7 +45,7 @@ class OpenVINO(Engine):
 
         with unreported():
             vino = require("openvino", "openvino", purpose="the engine openvino", extra="openvino")
-        threads = len(os.sched_getaffinity(0))
+        threads = cores()
         settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
         compiled = vino.Core().compile_model(str(path), "CPU", settings)
         names = [port.any_name for port in compiled.outputs]
@@ -96,7 +96,7 @@ class Tvm(Engine):
         shapes = {name: list(array.shape) for name, array in example.items()}
         types = {name: str(array.dtype) for name, array in example.items()}
         module = frontend.from_onnx(model, shape_dict=shapes, dtype_dict=types, keep_params_in_input=False)
-        target = compiler.target.Target({"kind": "llvm", "num-cores": len(os.sched_getaffinity(0)), **_processor()})
+        target = compiler.target.Target({"kind": "llvm", "num-cores": cores(), **_processor()})
         if database is not None:
             module = tuned(module, target, trials=trials, database=database, at_once=at_once)
         with target:

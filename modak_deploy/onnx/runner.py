@@ -1,6 +1,5 @@
 """Inference with a bundle: one session for the whole ensemble, inputs checked, any number of samples."""
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modak_deploy.errors import InputError
+from modak_deploy.launch.hardware import cores
 from modak_deploy.onnx.bundle import Bundle
 from modak_deploy.onnx.combine import LARGEST_INLINE, combine, inline_bytes, load_models
 from modak_deploy.onnx.graphs import inputs_of, outputs_of
@@ -187,7 +187,7 @@ def _session(data: bytes, folder: Path, choice: Choice, threads: int | None, rep
     ort = runtime()
     options = ort.SessionOptions()
     options.log_severity_level = 3  # errors: what matters of warnings is told below
-    options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
+    options.intra_op_num_threads = threads or cores()
     options.add_session_config_entry(_EXTERNAL_FOLDER, str(folder.resolve()))
     try:
         session = ort.InferenceSession(data, options, providers=choice.runtime_names)

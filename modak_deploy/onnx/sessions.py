@@ -1,10 +1,10 @@
 """Running ONNX files by ONNX Runtime while they are validated and timed."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from modak_deploy.launch.hardware import cores
 from modak_deploy.onnx.arrays import Array, Arrays
 
 
@@ -24,7 +24,7 @@ class Session:
 
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
+        options.intra_op_num_threads = threads or cores()
         # Threads that spin for the next call take the processor from the engine that is timed next.
         options.add_session_config_entry("session.force_spinning_stop", "1")
         levels = onnxruntime.GraphOptimizationLevel

@@ -6,7 +6,6 @@ beside it stand that of the least predicted seconds, the model's bare word, and 
 those measured, not all that the catalogue has: of others nobody knows what they take.
 """
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 from modak_deploy.catalogue.catalogue import Catalogue, Source, load_catalogue
 from modak_deploy.errors import InputError, ModakError
+from modak_deploy.launch.hardware import cores
 from modak_deploy.model.application import Application
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.measurement import Measurement, Ratio
@@ -100,7 +100,7 @@ def evaluate(measurements: Measurements, catalogue: Catalogue, tell: Callable[[s
     """
     records = measurements.all_records()
     workloads = sorted({row.workload for row in rows_of(records, catalogue)})
-    number = min(len(os.sched_getaffinity(0)), len(workloads))
+    number = min(cores(), len(workloads))
     if len(workloads) < _MANY or number == 1:
         alone = (_left_out(workload, records, catalogue.sources) for workload in workloads)
         return list(_followed(alone, len(workloads), tell))
