@@ -16,7 +16,7 @@ from modak_deploy.images import answers
 from modak_deploy.images.answers import Collected, Listing
 from modak_deploy.images.credentials import Login, login_for
 from modak_deploy.images.registry import Resolved, is_loopback, resolve
-from modak_deploy.jobs.remote import Answer, StepError, call
+from modak_deploy.jobs.remote import STEP_LIMIT, Answer, StepError, call
 from modak_deploy.model.base import RuntimeName
 from modak_deploy.model.execution import Image
 from modak_deploy.model.jobrequest import JobRequest
@@ -32,6 +32,8 @@ PROGRESS = 5.0
 _UNPACKED = 5
 """Bytes on disk per byte of a registry's layers: layers, what is in them, and the image made of it, for a while."""
 _LIBRARY = ("lock", "work", "watch", "store")
+_QUICK = frozenset({"has", "hold", "progress"})
+"""Steps that only look: they move no image, read none, and wait for nobody."""
 _KEYS = ("PUBLIC KEY", "PGP PUBLIC KEY BLOCK")
 """What the first line of a public key says, in PEM form and of PGP in ASCII."""
 
@@ -50,8 +52,8 @@ class ImageStore:
     ) -> None:
         """``images`` is the image folder's absolute path.
 
-        ``limit`` are the seconds that one step may take, ``stall`` those after which a pull without progress is ended,
-        and ``notice`` is told how far a pull is, one line each time.
+        ``limit`` are the seconds that a pull, a check or another long step may take, ``stall`` those after which a
+        pull without progress is ended, and ``notice`` is told how far a pull is, one line each time.
         """
         self.transport = transport
         self.images = images
@@ -238,7 +240,7 @@ class ImageStore:
                 stdin=stdin,
                 package="modak_deploy.images",
                 library=_LIBRARY,
-                limit=self.limit,
+                limit=STEP_LIMIT if step in _QUICK else self.limit,
             )
         except StepError as error:
             raise TargetError(str(error)) from None
