@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -107,10 +108,11 @@ class Store:
                 return
             self._swept = now
         for folder in (self._folder / "files").iterdir():
-            if folder.is_dir() and folder.stat().st_mtime + self._lifetime < now:
-                for file in folder.iterdir():
-                    file.unlink(missing_ok=True)
-                folder.rmdir()
+            with suppress(OSError):  # no matter of whoever asks for a script now; the next look tries again
+                if folder.is_dir() and folder.stat().st_mtime + self._lifetime < now:
+                    for file in folder.iterdir():
+                        file.unlink(missing_ok=True)
+                    folder.rmdir()
 
     def _read(self, collection: str) -> dict[str, dict[str, Any]]:
         entries: dict[str, dict[str, Any]] = {}
