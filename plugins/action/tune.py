@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import DisplayReporter
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
@@ -27,18 +28,7 @@ LEAST = {"rounds": 1, "batch": 1, "budget": 10, "confirm": 2}
 class ActionModule(JobAction):
     """modak.deploy.tune."""
 
-    ARGUMENTS = {
-        "application": {"type": "dict", "required": True},
-        "target": {"type": "dict"},
-        "request": {"type": "dict"},
-        "job": {"type": "dict"},
-        "rounds": {"type": "int", "default": 8},
-        "batch": {"type": "int", "default": 6},
-        "budget": {"type": "int", "default": 120},
-        "confirm": {"type": "int", "default": 3},
-        "results": {"type": "path", "default": "results"},
-        "search_paths": {"type": "list", "elements": "path", "default": []},
-    }
+    ARGUMENTS = arguments_of("tune")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         sections = {name: plain(arguments[name]) for name in SECTIONS if arguments[name] is not None}

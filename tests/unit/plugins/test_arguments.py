@@ -25,7 +25,8 @@ def arguments(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 @pytest.mark.parametrize("name", ACTIONS)
 def test_an_action_takes_what_its_module_documents(arguments: ModuleType, name: str) -> None:
     action = importlib.import_module(f"{PACKAGE}.action.{name}").ActionModule
-    assert arguments.arguments_of(name) == action.ARGUMENTS
+    documented = arguments.arguments_of(name)
+    assert action.ARGUMENTS is documented or not (action.ARGUMENTS or documented)
 
 
 def test_what_only_readers_need_is_left_out(arguments: ModuleType) -> None:
