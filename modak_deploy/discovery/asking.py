@@ -7,6 +7,7 @@ from threading import Thread
 from modak_deploy.discovery.probe import probe_script
 from modak_deploy.errors import TargetError
 from modak_deploy.model.deployment import Deployment
+from modak_deploy.terminal import ends
 from modak_deploy.transport.base import Transport
 
 
@@ -17,7 +18,7 @@ def ask(transport: Transport, script: str, name: str) -> str:
     """
     done = transport.run(script, timeout=120)
     if done.returncode != 0:
-        message = " ".join(done.stderr.split()) or "nothing"
+        message = ends(" ".join(done.stderr.split()), 500) or "nothing"
         raise TargetError(f"the target {name} could not be asked about itself", hint=f"its shell said: {message}")
     return done.stdout
 

@@ -54,6 +54,12 @@ def test_inquiry_raises_the_error_of_the_target_in_the_callers_thread() -> None:
             inquiry.answer()
 
 
+def test_of_a_long_complaint_the_two_ends_are_shown() -> None:
+    with pytest.raises(TargetError, match=r"its shell said: first y y .* \.\.\. .* y y last$") as caught:
+        ask(LocalTransport(), "(echo first; yes | head -n 100000; echo last) >&2; exit 3", "here")
+    assert len(str(caught.value)) < 700
+
+
 def test_script_for_gives_the_controllers_python_to_this_machine_alone(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.touch()
