@@ -5,7 +5,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,18 @@ def read_arrays(path: Path, *, drop: tuple[str, ...] = (), columns: bool = False
             f"{path}: the suffix {path.suffix or 'none'} is not supported; use .npz, .npy, .csv or .parquet"
         )
     return _checked(path, arrays)
+
+
+def write_npz(file: Path | IO[bytes], arrays: Mapping[str, Array]) -> None:
+    """Write arrays of any names to a ``.npz`` file; nothing is pickled, and objects become text.
+
+    ``numpy.savez`` refuses names of its own parameters, and older releases take ``allow_pickle`` for one of the arrays.
+    """
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                plain = array.astype(str) if array.dtype == object else array
+                np.lib.format.write_array(member, np.asanyarray(plain), allow_pickle=False)
 
 
 def _read_npz(path: Path) -> Arrays:

@@ -6,7 +6,6 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -199,8 +198,10 @@ def _sync(folder: Path) -> None:
 def _sync_path(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # some file systems do not sync folders
-            os.fsync(handle)
+        os.fsync(handle)
+    except OSError:
+        if not path.is_dir():  # some file systems do not sync folders
+            raise
     finally:
         os.close(handle)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from modak_deploy.answers import answer
 from modak_deploy.errors import InputError
-from modak_deploy.onnx.arrays import DEFAULT, read_arrays
+from modak_deploy.onnx.arrays import DEFAULT, read_arrays, write_npz
 from modak_deploy.onnx.bundle import Bundle, read_bundle
 from modak_deploy.onnx.hardware import available, has_device
 from modak_deploy.onnx.manifest import Manifest, TensorSpec, Timing
@@ -134,7 +134,10 @@ def _encoded(path: Path, outputs: Arrays) -> bytes:
     plain = {name: array.astype(str) if array.dtype == object else array for name, array in outputs.items()}
     content = io.BytesIO()
     if path.suffix == ".npz":
-        np.savez(content, allow_pickle=False, **{name.replace("/", "."): array for name, array in plain.items()})
+        named = {name.replace("/", "."): array for name, array in plain.items()}
+        if len(named) < len(plain):
+            raise InputError(f"{path}: two outputs would have one name; use --only")
+        write_npz(content, named)
         return content.getvalue()
     if path.suffix == ".npy":
         if len(plain) > 1:

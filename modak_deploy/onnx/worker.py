@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from modak_deploy.errors import InputError, ModakError
-from modak_deploy.onnx.arrays import Arrays, batches, generate, like, read_arrays
+from modak_deploy.onnx.arrays import Arrays, batches, generate, like, read_arrays, write_npz
 from modak_deploy.onnx.frameworks import framework
 from modak_deploy.onnx.frameworks.base import Exported, Original
 from modak_deploy.onnx.modelfile import normalise
@@ -97,8 +97,7 @@ def _keep(folder: Path, inputs: Arrays, outputs: Arrays | None) -> None:
     """Keep some of the test data, and what the original makes of them, for the steps after this one."""
     for name, arrays in (("samples", inputs), ("expected", outputs)):
         if arrays is not None:
-            text = {key: array.astype(str) if array.dtype == object else array for key, array in arrays.items()}
-            np.savez(folder / f"{name}.npz", allow_pickle=False, **text)
+            write_npz(folder / f"{name}.npz", arrays)
 
 
 def _time(original: Original, path: Path, test: Arrays, sizes: list[int], loading: float) -> list[dict[str, object]]:

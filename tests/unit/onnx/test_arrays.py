@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from modak_deploy.errors import InputError
-from modak_deploy.onnx.arrays import batches, generate, join, like, read_arrays
+from modak_deploy.onnx.arrays import batches, generate, join, like, read_arrays, write_npz
 
 
 class Harmful:
@@ -26,6 +26,16 @@ def test_reads_npz_and_npy(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.ones((3, 2), "float32"))
     assert {name: array.shape for name, array in read_arrays(tmp_path / "a.npz").items()} == {"x": (3, 2), "y": (3,)}
     assert read_arrays(tmp_path / "a.npy")["input"].dtype == np.float32
+
+
+def test_a_file_has_arrays_of_any_names_and_no_others(tmp_path: Path) -> None:
+    arrays = {"file": np.ones((2, 3), np.float32), "allow_pickle": np.arange(2), "a/b": np.array(["x", "yz"], object)}
+    write_npz(tmp_path / "a.npz", arrays)
+    read = read_arrays(tmp_path / "a.npz")
+    assert {name: array.tolist() for name, array in read.items()} == {n: a.tolist() for n, a in arrays.items()}
+    assert read["file"].dtype == np.float32
+    with np.load(tmp_path / "a.npz") as loaded:
+        assert loaded.files == list(arrays)
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz"])

@@ -1,7 +1,9 @@
 """Bundles: written whole, read strictly, verified before anything is loaded."""
 
+import errno
 import json
 import os
+import stat
 from pathlib import Path
 
 import onnx
@@ -204,6 +206,16 @@ def test_a_bundle_appears_whole_or_not_at_all(tmp_path):
 
     with pytest.raises(InputError, match="no more"):
         write_bundle(tmp_path / "b", fails)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bundle_that_the_disk_does_not_take_does_not_appear(tmp_path, monkeypatch):
+    def fsync(handle):  # as NFS does, which tells of a full disk no earlier
+        raise OSError(errno.EINVAL if stat.S_ISDIR(os.fstat(handle).st_mode) else errno.ENOSPC, "it is full")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(InputError, match="b: cannot be written: it is full"):
+        bundle(tmp_path / "b")
     assert list(tmp_path.iterdir()) == []
 
 
