@@ -1,5 +1,6 @@
 """What the user wants of the optimiser and of the scheduler."""
 
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
@@ -207,3 +208,9 @@ class JobOptions(Model):
         if self.threads is not None and self.cores_per_rank is not None and self.threads > self.cores_per_rank:
             raise ValueError(f"{self.threads} threads do not fit on {self.cores_per_rank} cores per rank")
         return self
+
+    def first_beyond(self, supported: Collection[str]) -> str | None:
+        """Return the first option that is given and is none of the ``supported``; None where there is none."""
+        fields = type(self).model_fields.items()
+        given = (name for name, field in fields if getattr(self, name) != field.get_default(call_default_factory=True))
+        return next((name for name in given if name not in supported), None)

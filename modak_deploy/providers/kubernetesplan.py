@@ -34,9 +34,8 @@ def check_plan(plan: Plan, request: JobRequest) -> None:
             key="job",
             hint="plan for one node with one rank; an array 0-N runs independent tasks",
         )
-    for name, option in type(plan.job).model_fields.items():
-        if name not in _SUPPORTED and getattr(plan.job, name) != option.get_default(call_default_factory=True):
-            raise OptionError("not supported by Kubernetes", key=f"job.{name}", hint="leave it out, and plan again")
+    if (name := plan.job.first_beyond(_SUPPORTED)) is not None:
+        raise OptionError("not supported by Kubernetes", key=f"job.{name}", hint="leave it out, and plan again")
 
 
 def image_of(request: JobRequest) -> str:

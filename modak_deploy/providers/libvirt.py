@@ -4,7 +4,6 @@ A domain is marked by its metadata, which the call that defines it gives. Volume
 name is the deployment's tag, and nothing else recognises them.
 """
 
-import ipaddress
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
-from modak_deploy.errors import InputError, TargetError
+from modak_deploy.errors import InputError
 from modak_deploy.model.cloud import Cloud
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import Target
@@ -27,7 +26,7 @@ from modak_deploy.providers.domains import (
     read_domain,
 )
 from modak_deploy.providers.libvirthost import check_host, check_network, check_space, find_image, pool_folder
-from modak_deploy.providers.lists import rows, validated, wanted
+from modak_deploy.providers.lists import rows, valid_address, validated, wanted
 from modak_deploy.providers.resources import (
     DEPLOYMENT_TAG,
     PLAN_TAG,
@@ -327,13 +326,6 @@ def _address(domain: Domain, raw: Mapping[str, Any]) -> str | None:
     own: list[tuple[bool, int, str]] = []
     for lease in leases if isinstance(leases, list) else []:
         if isinstance(lease, dict) and str(lease.get("mac")).lower() in domain.macs:
-            address, expiry = _valid(lease.get("ipaddr")), lease.get("expirytime")
+            address, expiry = valid_address(lease.get("ipaddr"), "libvirt"), lease.get("expirytime")
             own.append((":" in address, -expiry if isinstance(expiry, int) else 0, address))
     return min(own)[2] if own else None
-
-
-def _valid(value: object) -> str:
-    try:
-        return str(ipaddress.ip_address(value if isinstance(value, str) else ""))
-    except ValueError:
-        raise TargetError(f"libvirt lists an address that is not valid: {excerpt(str(value))}") from None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from ipaddress import ip_address
 from typing import Any
 
 from pydantic import ValidationError
@@ -44,6 +45,14 @@ def texts(row: Mapping[str, Any], key: str) -> dict[str, str]:
     if not isinstance(held, dict):
         return {}
     return {name: value for name, value in held.items() if isinstance(name, str) and isinstance(value, str)}
+
+
+def valid_address(value: object, cloud: str) -> str:
+    """Return an IP address of a cloud's answer; TargetError where it is none."""
+    try:
+        return str(ip_address(value if isinstance(value, str) else ""))
+    except ValueError:
+        raise TargetError(f"{cloud} lists an address that is not valid: {excerpt(str(value))}") from None
 
 
 @contextmanager

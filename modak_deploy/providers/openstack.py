@@ -4,7 +4,6 @@ Names and metadata, unlike tags, are given by the call that creates a server or 
 tag is metadata of the server, and stands in the description of the group, for which neutron has no metadata.
 """
 
-import ipaddress
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from modak_deploy.model.cloud import Cloud
 from modak_deploy.model.plan import Plan
 from modak_deploy.providers.base import Provider, carries, identity_of
 from modak_deploy.providers.groups import group_for
-from modak_deploy.providers.lists import require_access, rows, texts, validated, wanted
+from modak_deploy.providers.lists import require_access, rows, texts, valid_address, validated, wanted
 from modak_deploy.providers.resources import (
     DEPLOYMENT_TAG,
     PLAN_TAG,
@@ -201,16 +200,9 @@ def _addresses(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
         for entry in network if isinstance(network, list) else []:
             kind = entry.get("OS-EXT-IPS:type") if isinstance(entry, dict) else None
             if isinstance(kind, str) and kind in reported:
-                reported[kind].append(_address(entry.get("addr")))
+                reported[kind].append(valid_address(entry.get("addr"), "OpenStack"))
     first = {kind: min(several, key=lambda address: ":" in address, default=None) for kind, several in reported.items()}
     return first["floating"], first["fixed"]
-
-
-def _address(value: object) -> str:
-    try:
-        return str(ipaddress.ip_address(value if isinstance(value, str) else ""))
-    except ValueError:
-        raise TargetError(f"OpenStack lists an address that is not valid: {excerpt(str(value))}") from None
 
 
 def _marked(row: Mapping[str, Any]) -> str | None:

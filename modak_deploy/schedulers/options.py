@@ -20,6 +20,8 @@ NAME_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9_.@:+-]*"
 """An account, a QOS, a mail address."""
 LIST = r"[A-Za-z0-9_][A-Za-z0-9_.@,+-]*"
 """A partition, or several with commas."""
+FOLDER = r"/[A-Za-z0-9_./+@=~-]*"
+"""The absolute path of a job's folder, where it stands in a directive."""
 HOST_LIST = r"[A-Za-z0-9_][A-Za-z0-9_.,+\[\]-]*"
 TASKS = r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*"
 """The numbers of an array's tasks."""
@@ -131,6 +133,14 @@ def layout(job: JobSpec, scheduler: str) -> Layout:
         why = f"{res.threads} threads do not fit on {cores} cores per rank"
         raise refused(scheduler, "job.cores_per_rank", why)
     return Layout(res.nodes, res.ranks, cores or res.threads)
+
+
+def launcher(job: JobSpec, scheduler: str) -> str:
+    """Return what starts the ranks on a scheduler without a launcher of its own: ``none`` for the program itself."""
+    name = job.options.mpi_launcher or ("mpirun" if job.resources.ranks > 1 else "none")
+    if name == "srun":
+        raise refused(scheduler, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
+    return name
 
 
 def begin_time(job: JobSpec, scheduler: str) -> datetime | None:

@@ -25,9 +25,8 @@ def check_service(plan: Plan) -> None:
         )
     if taken := [name for name in job.environment if name == "PORT" or name.startswith("PORT_")]:
         raise OptionError(f"'{taken[0]}' cannot be set: it is the number of a port", key="job.environment")
-    for name, option in type(job).model_fields.items():
-        if name not in _SUPPORTED and getattr(job, name) != option.get_default(call_default_factory=True):
-            raise OptionError("not supported for a service, which does not end", key=f"job.{name}", hint="leave it out")
+    if (name := job.first_beyond(_SUPPORTED)) is not None:
+        raise OptionError("not supported for a service, which does not end", key=f"job.{name}", hint="leave it out")
     if plan.chosen.resources.ranks > 1:
         raise OptionError(
             f"{plan.chosen.resources.ranks} ranks are not supported for a service",

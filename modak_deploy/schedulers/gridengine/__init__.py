@@ -20,7 +20,6 @@ from modak_deploy.util.scripts import script_text
 from modak_deploy.util.units import mebibytes
 
 _LABEL = "Grid Engine"
-_FOLDER = r"/[A-Za-z0-9_./+@=~-]*"
 _VERSION = re.compile(r"^(?:[A-Z]{2,3}/)?[A-Z]?GE +([0-9][\w.]*)", re.MULTILINE | re.ASCII)
 """The first line of ``qsub -help``: SGE 8.1.9, UGE 8.6.18, GE 6.2u5, OGS/GE 2011.11, AGE 2023.1.1."""
 _PREFIXES = ("Unable to run job:", "Unable to read script file because of error:", "error:")
@@ -78,7 +77,7 @@ class GridEngine(Scheduler):
         opt.check_scratch(job, _LABEL)
         opt.check_mail(job, _LABEL)
         hint = "choose a workspace without blanks and special characters"
-        opt.checked(_LABEL, "target.workspace", job.directory, _FOLDER, hint)
+        opt.checked(_LABEL, "target.workspace", job.directory, opt.FOLDER, hint)
         yield f"-N {opt.check_name(job, _LABEL)}"
         yield "-S /bin/sh"
         yield f"-wd {job.directory}"
@@ -148,9 +147,7 @@ class GridEngine(Scheduler):
     def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
         """See ``Scheduler.launch``: mpirun with a list of hosts; MPICH and Open MPI start remote ranks by qrsh."""
         ranks = job.resources.ranks
-        launcher = job.options.mpi_launcher or ("mpirun" if ranks > 1 else "none")
-        if launcher == "srun":
-            raise opt.refused(_LABEL, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
+        launcher = opt.launcher(job, _LABEL)
         if launcher == "none":
             return shell.join(argv)
         return f'{launcher} -n {ranks} -machinefile "$modak_state/hosts$modak_suffix" {shell.join(argv)}'

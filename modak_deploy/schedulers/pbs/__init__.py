@@ -44,7 +44,6 @@ _LIMITS: Mapping[str, tuple[JobState, str]] = {
     "ncpus": ("failed", "it used more cores than it reserved"),
 }
 """What a limit that a job has exceeded means, by the limit's name in pbs_mom's message."""
-_FOLDER = r"/[A-Za-z0-9_./+@=~-]*"
 
 
 _SHARES = (
@@ -137,7 +136,7 @@ class PBS(Scheduler):
         opt.check_scratch(job, self._label)
         opt.check_mail(job, self._label)
         hint = "choose a workspace without blanks and special characters"
-        opt.checked(self._label, "target.workspace", job.directory, _FOLDER, hint)
+        opt.checked(self._label, "target.workspace", job.directory, opt.FOLDER, hint)
         yield f"-N {opt.check_name(job, self._label)}"
         # Without -S the user's login shell starts the script, which need not be a POSIX shell.
         yield f"-S {self._shell(job)}"
@@ -210,9 +209,7 @@ class PBS(Scheduler):
     def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
         """See ``Scheduler.launch``: mpirun with a list of hosts, because not every MPI library asks PBS for it."""
         ranks = job.resources.ranks
-        launcher = job.options.mpi_launcher or ("mpirun" if ranks > 1 else "none")
-        if launcher == "srun":
-            raise opt.refused(self._label, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
+        launcher = opt.launcher(job, self._label)
         if launcher == "none":
             return shell.join(argv)
         return f'{launcher} -n {ranks} -machinefile "$modak_state/hosts$modak_suffix" {shell.join(argv)}'

@@ -65,9 +65,7 @@ class Process(Scheduler):
     def launch(self, job: JobSpec, argv: Sequence[str]) -> str:
         """See ``Scheduler.launch``."""
         ranks = job.resources.ranks
-        launcher = job.options.mpi_launcher or ("mpirun" if ranks > 1 else "none")
-        if launcher == "srun":
-            raise opt.refused(_LABEL, "job.mpi_launcher", "srun needs Slurm", "write mpirun")
+        launcher = opt.launcher(job, _LABEL)
         return shell.join(argv if launcher == "none" else [launcher, "-n", str(ranks), *argv])
 
     def submit_command(self, job: JobSpec) -> str:
