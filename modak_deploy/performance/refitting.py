@@ -42,6 +42,13 @@ def keep_current(notice: Callable[[str], None]) -> bool:
 
 
 def _fitted_anew(folder: Path, catalogue: Catalogue, notice: Callable[[str], None]) -> bool:
+    done = _fitted(folder, catalogue, notice)
+    # Who removed measurements meanwhile has left the model to this process, which was at it already.
+    return bool(_fitted(folder, catalogue, notice) if done is None else done)
+
+
+def _fitted(folder: Path, catalogue: Catalogue, notice: Callable[[str], None]) -> bool | None:
+    """Fit the model where that is due; None where measurements were removed meanwhile, without which it is to be."""
     measurements = available_measurements()
     if not _outgrown(folder, measurements, catalogue) or _failed(folder, measurements, catalogue):
         return False
@@ -63,7 +70,7 @@ def _fitted_anew(folder: Path, catalogue: Catalogue, notice: Callable[[str], Non
                 (folder / FAILED).write_text(f"{measurements.count} {catalogue.version}", encoding="utf-8")
             raise
         if available_measurements().origin != fitted.description.origin:
-            return False  # some were removed meanwhile: the next job's measurements are learned without them
+            return None
         write_model(folder, fitted.description.model_copy(update=_worth(folder, fitted.description)), fitted.contents)
         with suppress(OSError):
             (folder / FAILED).unlink(missing_ok=True)

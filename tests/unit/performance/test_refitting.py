@@ -129,8 +129,11 @@ def test_measurements_that_are_removed_while_it_is_fitted_are_not_learned(store,
 
     monkeypatch.setattr(refitting, "fit", slow)
     store.add(RECORDS)
+    notices = []
+    assert kept(notices)
+    described = read_description(model_folder())
+    assert [int(text.split()[-2]) > described.measurements for text in notices] == [True, False]
     assert not kept()
-    assert not (model_folder() / "model.json").exists()
 
 
 def test_the_worth_of_a_model_of_other_measurements_is_not_told(store):
