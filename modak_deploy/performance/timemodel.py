@@ -332,7 +332,7 @@ def _parsed(folder: Path, text: str) -> Description:
 def _check_version(path: Path, text: str) -> None:
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not JSON: {error}; fit the model anew") from None
     version = data.get("schema", "of no version") if isinstance(data, dict) else "no mapping"
     if version != VERSION_OF_FILE:

@@ -18,6 +18,7 @@ from modak_deploy.performance.estimators import PARTS, Row, Sheet
 from modak_deploy.performance.features import Case, difference
 from modak_deploy.performance.fitting import Errors, fit, rows_of
 from modak_deploy.performance.intervals import ENDLESS, lengths
+from modak_deploy.performance.paths import MODEL_FILE
 from modak_deploy.performance.records import Table
 from modak_deploy.performance.timemodel import (
     ANY,
@@ -335,6 +336,13 @@ def test_a_bad_description_is_refused_with_its_place(folder, change, words):
         read_description(folder)
     assert str(folder / "model.json") in str(caught.value)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", pytest.param("[" * 100_000, id="nested deeply"), "{}"])
+def test_a_description_that_is_none_is_refused(tmp_path, text):
+    (tmp_path / MODEL_FILE).write_text(text)
+    with pytest.raises(InputError, match=r"is not JSON: .*; fit the model anew|it is of no version"):
+        read_description(tmp_path)
 
 
 def test_who_has_read_the_description_before_still_finds_its_files(fitted, folder):
