@@ -60,13 +60,21 @@ def fetch(address: str, cache: Path | None = None) -> Path:
     if "/" not in path or name in ("", ".", ".."):
         raise InputError(f"'{address}' names no file", key="request.catalogue")
     folder = cache or _cache()
-    if pinned is not None and (folder / pinned / name).is_file():
+    if pinned is not None and _digest_of(folder / pinned / name) == pinned:
         return folder / pinned / name
     content = _download(f"{match['scheme']}://{match['rest']}", secure=pinned is None)
     digest = hashlib.sha256(content).hexdigest()
     if pinned is not None and digest != pinned:
         raise InputError(f"'{address}' has SHA-256 {digest}, not the one that it is pinned to", key="request.catalogue")
     return _keep(folder / digest / name, content)
+
+
+def _digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a file; None where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def _cache() -> Path:

@@ -66,6 +66,15 @@ def test_a_pinned_address_is_fetched_once(server, tmp_path):
     assert asked == ["/images.yaml"]
 
 
+def test_a_pinned_copy_that_was_damaged_is_fetched_again(server, tmp_path):
+    address, folder, asked = server
+    (folder / "images.yaml").write_text(IMAGES)
+    pinned = f"{address}/images.yaml#sha256={hashlib.sha256(IMAGES.encode()).hexdigest()}"
+    fetch(pinned, tmp_path / "cache").write_text("")
+    assert fetch(pinned, tmp_path / "cache").read_text() == IMAGES
+    assert len(asked) == 2
+
+
 def test_a_pinned_address_with_other_content_is_refused(server, tmp_path):
     address, folder, _ = server
     (folder / "images.yaml").write_text(IMAGES)
