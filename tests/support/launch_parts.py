@@ -182,8 +182,11 @@ def launch(program: Path | list[str], folder: Path, config: dict[str, Any], **op
     return done
 
 
-def scoring_net(torch: Any, seed: int = 0, pause: float = 0.0) -> Any:
-    """Return a small network whose result is nested, and whose calls by Python take ``pause`` seconds longer."""
+def scoring_net(torch: Any, seed: int = 0, pause: float = 0.0, shift: float = 0.0) -> Any:
+    """Return a small network whose result is nested, and whose calls by Python take ``pause`` seconds longer.
+
+    ``shift`` is added to what it computes: another network, which has the same weights.
+    """
 
     class Net(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -194,7 +197,7 @@ def scoring_net(torch: Any, seed: int = 0, pause: float = 0.0) -> Any:
         def forward(self, images: Any, scale: float = 1.0) -> Any:
             time.sleep(pause)
             hidden = torch.relu(self.conv(images)).mean((2, 3))
-            return {"scores": self.head(hidden) * scale, "hidden": [hidden, None]}
+            return {"scores": self.head(hidden) * scale + shift, "hidden": [hidden, None]}
 
     torch.manual_seed(seed)
     return Net().eval()

@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import io
 import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
@@ -11,6 +10,7 @@ from ... import hardware, structures
 from ...handlers import let_through
 from .. import openvino_cpu
 from ..onnxruntime.sessions import OWN
+from . import weightless
 from .arrays import array_of
 from .conversions import version
 from .exported import Exported, Keep, results_of
@@ -23,9 +23,7 @@ CPU = "CPUExecutionProvider"
 ELEMENTS = ("float32", "float16", "float64", "int64", "int32", "int8", "uint8", "bool")
 """Types of tensors that are given to ONNX Runtime by their memory."""
 LARGEST = 2**31 - 2**20
-"""Bytes of weights; a message of Protocol Buffers has less than 2 GiB."""
-OPSET = 17
-"""Of what is traced: the exporter of TorchScript knows all of it from PyTorch 2.0 on."""
+"""Bytes of weights in a model; a message of Protocol Buffers has less than 2 GiB."""
 _own = False
 """Whether ONNX Runtime was imported here, and not by the program."""
 COPIES = 4
@@ -106,19 +104,18 @@ class InSession(Exported):
         self._check(tensors, results)
         if not is_alike(traced.inlined_graph):
             return None
-        file = io.BytesIO()
         try:
             with _silent():
-                self._torch.onnx.export(traced, tuple(tensors), file, dynamo=False, opset_version=OPSET, verbose=False)
+                return Model(weightless.written(self._torch, traced, self.module, tensors), results)
         except Exception as error:  # an operation that this exporter does not know or no longer has
             let_through(error)
             return None
-        return Model(file.getvalue(), results)
 
     def _from_exported(self, exported: Any, tensors: List[Any]) -> Model:
         results = results_of(exported)
         self._device(tensors)
         self._check(tensors, results)
+        self._check_size()
         with _silent():
             model = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False).model_proto
         if _divides_by_sigmoids(model.graph):
@@ -145,16 +142,22 @@ class InSession(Exported):
         return devices.pop()
 
     def _check(self, tensors: List[Any], results: List[Any]) -> None:
-        """Raise MemoryError where the weights are too large to be written and read in memory, Unsupported for types."""
+        """Raise MemoryError where there is no room for the weights, Unsupported for types."""
         for tensor in [*tensors, *results]:
             if str(tensor.dtype).rpartition(".")[2] not in ELEMENTS:
                 raise structures.Unsupported("ONNX Runtime is given no tensors of {}".format(tensor.dtype))
-        size = sum(weight.numel() * weight.element_size() for weight in self.module.parameters())
-        if size > LARGEST:
-            raise MemoryError("the weights take {} MiB, more than an ONNX model in one piece may".format(size >> 20))
-        free = hardware.free_memory()
+        size, free = self._size(), hardware.free_memory()
         if free is not None and COPIES * size > free:
             raise MemoryError("an ONNX model takes {} MiB and {} MiB are free".format(COPIES * size >> 20, free >> 20))
+
+    def _size(self) -> int:
+        return sum(weight.numel() * weight.element_size() for weight in self.module.parameters())
+
+    def _check_size(self) -> None:
+        """Raise MemoryError where the weights are too large to be in one model."""
+        size = self._size()
+        if size > LARGEST:
+            raise MemoryError("the weights take {} MiB, more than an ONNX model in one piece may".format(size >> 20))
 
     def _session(self, data: bytes, device: Any) -> Any:
         runtime = _runtime()
@@ -168,7 +171,8 @@ class InSession(Exported):
             providers = [(CUDA, settings), CPU]
         with _silent(), _unlogged(runtime), _on(self._torch, device):
             # Without a fallback, of which it would print a line; nor does the adapter of sessions keep the content.
-            session = runtime.InferenceSession(data, sess_options=options, providers=providers, enable_fallback=0)
+            model, _kept = weightless.read(data, self.module, options)
+            session = runtime.InferenceSession(model, sess_options=options, providers=providers, enable_fallback=0)
         setattr(session, OWN, True)  # for the adapter of sessions
         if device.type == "cuda" and CUDA not in session.get_providers():
             # It says so in its log alone, and goes on with the processor (1.31).

@@ -108,11 +108,11 @@ def test_conversion_of_something_else_is_not_read(run, net, other, torch, tmp_pa
 
 
 def spoil(torch, net, images, tmp_path, content=None):
-    """Put a conversion of other weights, or something else, where that of the module's is."""
+    """Put a conversion of another network, or something else, where that of the module's is."""
     (name,) = entries(tmp_path)
     kept = store.Store(str(tmp_path / "cache"), "conversions", pytest.fail)
     if content is None:
-        content = InSession(torch, net(5)).content((images,), {"scale": 0.5})
+        content = InSession(torch, net(shift=1.0)).content((images,), {"scale": 0.5})
     kept.remove(name)
     kept.put(name, content)
     return name
@@ -133,7 +133,7 @@ def test_wrong_conversion_is_made_anew(run, net, images, torch, tmp_path, conten
 
 
 def test_wrong_conversion_that_was_just_made_is_not_kept(run, torch, net, images, tmp_path, monkeypatch):
-    wrong = InSession(torch, net(5)).content((images,), {"scale": 0.5})
+    wrong = InSession(torch, net(shift=1.0)).content((images,), {"scale": 0.5})
     monkeypatch.setattr(InSession, "written", lambda *_: wrong)
     record = run()
     assert [entry["failed"] for entry in record.of("trial")] == [True]
@@ -218,7 +218,7 @@ def test_what_was_kept_for_calls_of_another_shape_is_of_no_use(
         for _ in range(300):
             model(others, scale=0.5)
     (second,) = {*entries(tmp_path)} - {first}
-    wrong = InSession(torch, net(5)).content((others,), {"scale": 0.5})
+    wrong = InSession(torch, net(shift=1.0)).content((others,), {"scale": 0.5})
     monkeypatch.setattr(torch.export, "export", never)
     session = session_of(candidates=[ONNX], kept=[ONNX], units=200_000, cache=tmp_path / "cache")
     kept = store.Store(str(tmp_path / "cache"), "conversions", pytest.fail)
