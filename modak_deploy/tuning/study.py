@@ -2,9 +2,11 @@
 
 import errno
 import fcntl
+import itertools
 import json
 import math
 import os
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 _KEY, _ROUND = "point", "round"
 _PART = 65536
 _PROPOSALS = 60
-"""Proposals in a row that bring nothing new, after which the space counts as exhausted."""
+"""Proposals of a round that bring nothing new, after which the space is listed, or counts as exhausted."""
+_LISTED = 20_000
+"""Points of a space that is listed."""
 
 
 class Searched(Protocol):
@@ -74,9 +78,6 @@ class Study:
                 )
             except ValueError as error:
                 raise InputError(f"{self._file}: cannot be read: {error}; remove it to search anew") from None
-            if not self._study.trials:
-                for seed in space.seeds:
-                    self._study.enqueue_trial(dict(seed), skip_if_exists=True)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -145,10 +146,16 @@ class Study:
         self._study.sampler = self._sampler(number)
         points: list[Point] = []
         seen = {self._key(self._space.start), *(self._key(trial.params) for trial in self._finished_or_running())}
-        for neighbour in self._neighbours(seen)[: (count + 1) // 2]:
-            self._study.enqueue_trial(dict(neighbour))
-        misses = 0
-        while len(points) < count and misses < _PROPOSALS and len(seen) < self._space.size:
+        for point in self._first(seen, count):
+            self._study.enqueue_trial(dict(point))
+        misses, draw = 0, random.Random(number)  # noqa: S311 - which of several changes is taken back is no secret
+        while len(points) < count and len(seen) < self._space.size:
+            if misses == _PROPOSALS:
+                misses += 1
+                for point in self._rest(seen, draw)[: count - len(points)]:
+                    self._study.enqueue_trial(dict(point))
+            if misses > _PROPOSALS and not self._of(self._optuna.trial.TrialState.WAITING):
+                break
             trial = self._study.ask(self._distributions)
             key = self._key(trial.params)
             if key in seen or self._space.fault(trial.params) is not None:
@@ -156,21 +163,50 @@ class Study:
                 self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
                 seen.add(key)
                 misses += 1
+                mended = self._mended(trial.params, draw)
+                if self._key(mended) not in seen:
+                    self._study.enqueue_trial(dict(mended))
                 continue
             seen.add(key)
             trial.set_user_attr(_ROUND, number)
             points.append(trial.params)
         return points
 
-    def _neighbours(self, seen: set[str]) -> list[Point]:
-        """Return the untried points that differ from the best one in one group, what was good elsewhere first.
+    def _first(self, seen: set[str], count: int) -> list[Point]:
+        """Return what a round begins with: what is advised and what differs little from the best, in turns.
 
-        Optuna's sampler needs more results than a search has at its beginning.
+        Neither has a round for itself. Advice may be wrong, and Optuna's sampler needs more results than a search has at
+        its beginning.
         """
-        results = self.results()
-        if not results or results[0][0] >= 1 or self._of(self._optuna.trial.TrialState.WAITING):
+        if self._of(self._optuna.trial.TrialState.WAITING):
             return []
-        best = results[0][2]
+        seeds = [seed for seed in self._space.seeds if self._key(seed) not in seen][: (count + 1) // 2]
+        neighbours = [point for point in self._neighbours(seen) if point not in seeds][: (count + 1) // 2]
+        turns = itertools.zip_longest(seeds, neighbours)
+        return [point for pair in turns for point in pair if point is not None][:count]
+
+    def _rest(self, seen: set[str], draw: random.Random) -> list[Point]:
+        """Return all points that are possible and not seen, in random order; none of a space too large to be listed."""
+        if self._space.size > _LISTED:
+            return []
+        groups = self._space.groups
+        points = [dict(zip(groups, choices, strict=True)) for choices in itertools.product(*groups.values())]
+        rest = [point for point in points if self._key(point) not in seen and self._space.fault(point) is None]
+        return draw.sample(rest, len(rest))
+
+    def _mended(self, point: Point, draw: random.Random) -> Point:
+        """Return the start with as many of a point's choices as go together, taken in random order."""
+        mended = dict(self._space.start)
+        for group in draw.sample(sorted(point), len(point)):
+            changed = {**mended, group: point[group]}
+            if changed != mended and self._space.fault(changed) is None:
+                mended = changed
+        return mended
+
+    def _neighbours(self, seen: set[str]) -> list[Point]:
+        """Return the untried points that differ from the best one in one group, what was good elsewhere first."""
+        results = self.results()
+        best = results[0][2] if results and results[0][0] < 1 else self._space.start
         quality: dict[str, float] = {}
         for ratio, _, point in results:
             for choice in point.values():
