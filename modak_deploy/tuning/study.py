@@ -175,8 +175,8 @@ class Study:
     def _first(self, seen: set[str], count: int) -> list[Point]:
         """Return what a round begins with: what is advised and what differs little from the best, in turns.
 
-        Neither has a round for itself. Advice may be wrong, and Optuna's sampler needs more results than a search has at
-        its beginning.
+        Neither has a round for itself. Advice may be wrong, and Optuna's sampler needs more results than a search has
+        at its beginning.
         """
         if self._of(self._optuna.trial.TrialState.WAITING):
             return []

@@ -28,6 +28,8 @@ _own = False
 """Whether ONNX Runtime was imported here, and not by the program."""
 COPIES = 4
 """Weights in the model, in its text, and in the session, which packs them once more."""
+TRACED_COPIES = 3
+"""Weights in the session, which has packed them once more: twice their size in all with AlexNet and BERT (1.32)."""
 
 
 def _runtime() -> Any:
@@ -101,7 +103,7 @@ class InSession(Exported):
         return bool(self._device(tensors).type == "cpu")
 
     def _from_trace(self, traced: Any, tensors: List[Any], results: List[Any]) -> Optional[Model]:
-        self._check(tensors, results)
+        self._check(tensors, results, TRACED_COPIES)
         if not is_alike(traced.inlined_graph):
             return None
         try:
@@ -114,7 +116,7 @@ class InSession(Exported):
     def _from_exported(self, exported: Any, tensors: List[Any]) -> Model:
         results = results_of(exported)
         self._device(tensors)
-        self._check(tensors, results)
+        self._check(tensors, results, COPIES)
         self._check_size()
         with _silent():
             model = self._torch.onnx.export(exported, tuple(tensors), dynamo=True, verbose=False).model_proto
@@ -141,14 +143,14 @@ class InSession(Exported):
             raise structures.Unsupported("the arguments and weights are on several devices")
         return devices.pop()
 
-    def _check(self, tensors: List[Any], results: List[Any]) -> None:
+    def _check(self, tensors: List[Any], results: List[Any], copies: int) -> None:
         """Raise MemoryError where there is no room for the weights, Unsupported for types."""
         for tensor in [*tensors, *results]:
             if str(tensor.dtype).rpartition(".")[2] not in ELEMENTS:
                 raise structures.Unsupported("ONNX Runtime is given no tensors of {}".format(tensor.dtype))
         size, free = self._size(), hardware.free_memory()
-        if free is not None and COPIES * size > free:
-            raise MemoryError("an ONNX model takes {} MiB and {} MiB are free".format(COPIES * size >> 20, free >> 20))
+        if free is not None and copies * size > free:
+            raise MemoryError("an ONNX model takes {} MiB and {} MiB are free".format(copies * size >> 20, free >> 20))
 
     def _size(self) -> int:
         return sum(weight.numel() * weight.element_size() for weight in self.module.parameters())

@@ -26,12 +26,12 @@ class OnnxRuntime(TorchLever):
     tf32 = False
 
     def making(self, subject: Subject) -> float:
-        # Traced or exported, and read: SqueezeNet 0.8 or 7.8 s, ResNet50 3.4 or 10.5, AlexNet 6.1 or 8.2, BERT-base
-        # 11.9 or 17 in a slow hour of two cores of an AMD EPYC with AVX2 (PyTorch 2.13, ONNX Runtime 1.32); exported,
-        # ResNet50 3.4 to 5.4 and BERT-base 6.6 on another one, about as on the node of an H100 (ONNX Runtime 1.31).
+        # Traced and read, on one core of an AMD EPYC with AVX2: SqueezeNet 0.9 s, AlexNet 1.7, ResNet50 2.6, BERT-base
+        # 5.0. Exported, in a slow hour of two: 7.8, 8.2, 10.5, 17 (PyTorch 2.13, ONNX Runtime 1.32); ResNet50 3.4 to
+        # 5.4 and BERT-base 6.6 on another one, about as on the node of an H100 (ONNX Runtime 1.31).
         weights = float(sum(weight.numel() * weight.element_size() for weight in subject.parameters))
         if subject.guide and subject.device == "cpu" and subject.operations <= written.DISPATCHED:
-            return 0.2 + 0.006 * len(subject.modules) + 1.8e-8 * weights
+            return 0.3 + 0.012 * len(subject.modules) + 6e-9 * weights
         return compiler.loading() + 2.5 + 0.01 * len(subject.modules) + 8e-9 * weights
 
     def finishing(self, subject: Subject) -> float:
