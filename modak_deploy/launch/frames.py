@@ -5,13 +5,16 @@ each such line, and DeprecationWarning only for lines of the script. Frames of t
 which are told by the names of their files (``_is_internal_frame`` in warnings.py, Python 3.5 to 3.14).
 """
 
+import functools
 import os
-from typing import Any, Callable, TypeVar
+import sys
+from typing import Any, Callable, Iterator, TypeVar, cast
 
 from .handlers import raised
 
 _MARK = " (left out by warnings as importlib._bootstrap is)"
 _OWN = os.path.dirname(__file__) + os.sep
+_PACKAGE = __name__.rpartition(".")[0] + "."
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -20,6 +23,29 @@ def unseen(function: Function) -> Function:
     code = function.__code__
     function.__code__ = code.replace(co_filename=code.co_filename + _MARK)
     return function
+
+
+def cleaned(function: Function) -> Function:
+    """Return what does a function that stands in the place of one of a library's, and that neither shows."""
+    unseen(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            take_out(error)
+            raise
+
+    return cast(Function, unseen(call))
+
+
+def files() -> Iterator[str]:
+    """Yield the names that the code of the launcher's modules has, of those that are imported, for its files."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_PACKAGE):
+            file = str(module.__file__)
+            yield from (file, file + _MARK)
 
 
 def take_out(error: BaseException) -> None:

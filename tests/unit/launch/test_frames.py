@@ -1,6 +1,5 @@
 """Tracebacks of a program's errors show the program's calls as they do without the launcher."""
 
-import itertools
 import os
 import re
 import signal
@@ -49,11 +48,29 @@ def call(x):
 for rows in [2] * 20 + [3]:
     call(tf.ones(rows))
 """
+DETECTED = """
+import tensorflow as tf
+@tf.function
+def call(x):
+    return tf.debugging.check_numerics(x, "no number")
+for value in [1.0] * 20 + [float("nan")]:
+    call(tf.constant([value]))
+"""
 KERAS = """
 import keras, numpy
 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
 for columns in [2] * 5 + [3]:
     model.predict_on_batch(numpy.ones((4, columns)))
+"""
+CALLBACK = """
+import keras, numpy
+class Own(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 9:
+            raise KeyError("the program's own")
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(numpy.ones((40, 2)), numpy.ones((40, 1)), batch_size=4, verbose=0, callbacks=[Own()])
 """
 PROGRAMS = {
     "torch": OWN_EXCEPTION,
@@ -62,7 +79,9 @@ PROGRAMS = {
     "jax": JAX,
     "sklearn": SKLEARN,
     "tensorflow": TENSORFLOW,
+    "tensorflow-detected": DETECTED,
     "keras": KERAS,
+    "keras-callback": CALLBACK,
 }
 SETTINGS = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
 
@@ -87,9 +106,8 @@ def _functions(text):
 
     What TensorFlow says of a graph has a stack too, that of the call by which the graph was made.
     """
-    lines = text[text.index("Traceback") :].splitlines()[1:]
-    frames = itertools.takewhile(lambda line: line.startswith(" "), lines)
-    found = [line.split(", ") for line in frames if line.startswith("  File ")]
+    lines = text[text.index("Traceback") :].splitlines()
+    found = [line.split(", ") for line in lines if line.lstrip().startswith("File ")]
     return [(re.sub("generated_file[^.]*", "", line[0]), line[-1]) for line in found]
 
 

@@ -4,9 +4,11 @@ import functools
 import importlib
 from typing import Any, List
 
+from ...frames import cleaned
 from ...lever import Lever
 from ...session import Session
 from ...versions import satisfies
+from ..tensorflow.stacks import leave_out_frames
 from .batches import KINDS, Counting, Listener, hook
 from .functions import BatchFunction
 from .kinds import PREDICT, TRAIN, Subject
@@ -35,6 +37,7 @@ def _try(session: Session, keras: Any, version: str) -> None:
         reason = "Keras {} on {} is not supported; it needs {} on tensorflow".format(version, backend, TRIALS)
         session.record.add("no_trials", of="keras", reason=reason)
         return
+    leave_out_frames()
     for kind in (TRAIN, PREDICT):
         _replace(session, keras, kind)
 
@@ -55,6 +58,7 @@ def _replace(session: Session, keras: Any, kind: str) -> None:
     make = getattr(keras.Model, name)
     followed = [0]
 
+    @cleaned
     @functools.wraps(make)
     def made(self: Any, force: bool = False) -> Any:
         before = self.__dict__.get(attribute)

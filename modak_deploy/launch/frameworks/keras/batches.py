@@ -4,6 +4,7 @@ import functools
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ... import clock
+from ...frames import cleaned
 from ...progress import Progress
 from ...session import Session
 from .functions import BatchFunction
@@ -38,6 +39,7 @@ def hook(callbacks: Any, kind: str, listeners: Sequence[Listener]) -> None:
     over = getattr(callbacks, "on_{}_end".format(kind))
     first: List[Optional[int]] = [None]
 
+    @cleaned
     @functools.wraps(begin)
     def begun(self: Any, batch: Any, logs: Any = None) -> Any:
         for listener in listeners:
@@ -48,6 +50,7 @@ def hook(callbacks: Any, kind: str, listeners: Sequence[Listener]) -> None:
             listener.begun(kind, self, number or 0)
         return result
 
+    @cleaned
     @functools.wraps(end)
     def ended(self: Any, batch: Any, logs: Any = None) -> Any:
         batches = _batches(self, first[0], _number(batch))
@@ -55,6 +58,7 @@ def hook(callbacks: Any, kind: str, listeners: Sequence[Listener]) -> None:
             listener.ended(kind, self, batches, logs)
         return end(self, batch, logs)
 
+    @cleaned
     @functools.wraps(over)
     def finished(self: Any, logs: Any = None) -> Any:
         result = over(self, logs)

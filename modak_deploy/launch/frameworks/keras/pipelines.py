@@ -13,6 +13,7 @@ import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ... import clock
+from ...frames import cleaned
 from ...handlers import let_through
 from ...lever import Lever
 from ...session import Session
@@ -212,6 +213,7 @@ def follow(session: Session, keras: Any, lever: Lever) -> Listener:
     options = plain_options()
     dataset_kind = importlib.import_module("tensorflow").data.Dataset
 
+    @cleaned
     @functools.wraps(dataset_of)
     def get_iterator(self: Any) -> Any:
         dataset = dataset_of(self)
@@ -232,6 +234,7 @@ def follow(session: Session, keras: Any, lever: Lever) -> Listener:
 
 
 def _returning(pipelines: Pipelines, kind: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @cleaned
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = method(*args, **kwargs)

@@ -8,6 +8,7 @@ from ...session import Session
 from ...versions import satisfies
 from ..counting import CallCounter
 from .calls import Function
+from .stacks import leave_out_frames
 from .work import features
 
 TRIALS = ">=2.16"
@@ -21,6 +22,7 @@ TRIED = "_modak_trials"
 
 def install(session: Session, tensorflow: Any, version: str) -> None:
     """Count the outermost calls of what tf.function returns, where they are not done to build another graph."""
+    leave_out_frames()
     kind = type(tensorflow.function(_nothing))
     call = kind.__call__
     counter = CallCounter(session, "tensorflow")

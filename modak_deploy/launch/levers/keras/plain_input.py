@@ -4,6 +4,7 @@ import functools
 import importlib
 from typing import Any, Mapping
 
+from ...frames import cleaned
 from ...frameworks.keras.kinds import plain_options
 from ...lever import Lever
 
@@ -34,6 +35,7 @@ class PlainInput(Lever):
         adapter = importlib.import_module(ADAPTERS).ArrayDataAdapter
         original = adapter.get_tf_dataset
 
+        @cleaned
         @functools.wraps(original)
         def get_tf_dataset(self: Any) -> Any:
             return original(self).with_options(plain_options())
