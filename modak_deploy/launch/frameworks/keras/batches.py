@@ -1,7 +1,7 @@
 """Who is told of the batches of fit, evaluate and predict: listeners, by one hook in Keras's list of callbacks."""
 
 import functools
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ... import clock
 from ...frames import cleaned
@@ -14,6 +14,8 @@ from .work import features
 KINDS = ("train", "test", "predict")
 HARMLESS = ("History", "ProgbarLogger")
 """Callbacks of Keras that leave the model as it is."""
+FIRST, STARTED = "_modak_first_", "_modak_started_"
+"""Attributes of a call's list of callbacks for its batch of a kind: other calls may run within, or beside it."""
 
 
 class Listener:
@@ -37,7 +39,6 @@ def hook(callbacks: Any, kind: str, listeners: Sequence[Listener]) -> None:
     begin = getattr(callbacks, "on_{}_batch_begin".format(kind))
     end = getattr(callbacks, "on_{}_batch_end".format(kind))
     over = getattr(callbacks, "on_{}_end".format(kind))
-    first: List[Optional[int]] = [None]
 
     @cleaned
     @functools.wraps(begin)
@@ -45,7 +46,8 @@ def hook(callbacks: Any, kind: str, listeners: Sequence[Listener]) -> None:
         for listener in listeners:
             listener.begins(kind, self)
         result = begin(self, batch, logs)
-        first[0] = number = _number(batch)
+        number = _number(batch)
+        vars(self)[FIRST + kind] = number
         for listener in listeners:
             listener.begun(kind, self, number or 0)
         return result
@@ -53,7 +55,7 @@ def hook(callbacks: Any, kind: str, listeners: Sequence[Listener]) -> None:
     @cleaned
     @functools.wraps(end)
     def ended(self: Any, batch: Any, logs: Any = None) -> Any:
-        batches = _batches(self, first[0], _number(batch))
+        batches = _batches(self, vars(self).get(FIRST + kind), _number(batch))
         for listener in listeners:
             listener.ended(kind, self, batches, logs)
         return end(self, batch, logs)
@@ -77,17 +79,16 @@ class Counting(Listener):
     def __init__(self, session: Session) -> None:
         self._session = session
         self._counters: Dict[str, Progress] = {}
-        self._started: Dict[str, float] = {}
         self._described = session.guarded("the description of a model", features)
         self._note = session.guarded("the callbacks of predict", _note_callbacks)
 
     def begun(self, kind: str, callbacks: Any, batch: int) -> None:
         if kind == PREDICT:
             self._note(callbacks, batch)
-        self._started[kind] = clock.now()
+        vars(callbacks)[STARTED + kind] = clock.now()
 
     def ended(self, kind: str, callbacks: Any, batches: int, logs: Any) -> None:
-        if self._session.active and kind in self._started:
+        if self._session.active and STARTED + kind in vars(callbacks):
             try:
                 self._count(kind, callbacks, batches, logs)
             except Exception as error:  # the batch is done, and what follows is the program's
@@ -100,7 +101,7 @@ class Counting(Listener):
             counter = self._counters[kind] = self._session.counters.counter("keras: " + kind, "batch")
             model = model_of(callbacks)
             counter.features = (self._described(model, kind == TRAIN) if model is not None else None) or {}
-        counter.add(now, now - self._started[kind], batches)
+        counter.add(now, now - vars(callbacks)[STARTED + kind], batches)
         loss = _loss(logs)
         counter.loss = counter.loss if loss is None else loss
         self._session.counters.tick(now)

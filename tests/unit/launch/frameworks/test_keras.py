@@ -44,6 +44,21 @@ def test_the_last_execution_of_an_epoch_counts_its_own_batches(session_of, steps
     assert session.record.states["keras: train"]["units"] == counted
 
 
+def test_a_call_within_a_batch_of_another_one_counts_its_own_batches(session_of):
+    session = session_of(mode="none")
+    callbacks = type("Own", (CallbackList,), {})
+    adapter.install(session, SimpleNamespace(callbacks=SimpleNamespace(CallbackList=callbacks)), "3.15.1")
+    outer, inner = callbacks(10), callbacks(2)
+    for number in range(10):
+        outer.on_predict_batch_begin(number)
+        for one in range(2):
+            inner.on_predict_batch_begin(one)
+            inner.on_predict_batch_end(one)
+        outer.on_predict_batch_end(number)
+    session.counters.write()
+    assert session.record.states["keras: predict"]["units"] == 30
+
+
 @pytest.mark.parametrize("batch", [None, ("images", "labels"), "first"])
 def test_a_loop_of_the_programs_own_may_tell_callbacks_anything(session_of, batch):
     told: list[Any] = []
