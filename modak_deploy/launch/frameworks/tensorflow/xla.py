@@ -15,17 +15,27 @@ CHECKING = frozenset(
     )
 )  # fmt: skip
 """Operations that end the program for some values on processors: XLA leaves them out, or gives values all the same."""
-EXTREMES = frozenset(("Max", "Min"))
-"""Operations whose result is not a number where one of those given is not."""
+EXTREMES = frozenset(
+    ("Max", "Min", "TopK", "TopKV2", "UnsortedSegmentMax", "UnsortedSegmentMin", "SegmentMaxV2", "SegmentMinV2")
+)
+"""Operations that take the largest or smallest of numbers: where one is no number, TensorFlow gives another."""
+OTHERWISE = frozenset(("Polygamma", "Qr", "RGBToHSV", "ResizeBicubic", "ResizeBilinear", "Zeta"))
+"""Operations that XLA does in another way for some values that are not finite (TensorFlow 2.21)."""
+WITH_LOSSES = frozenset(("ArgMax", "ArgMin", "EluGrad", "InTopK", "InTopKV2", "SoftmaxCrossEntropyWithLogits"))
+"""The same of operations that a training has beside its loss: that one is no number either, and is looked at."""
 
 
-def refusal(graphs: List[Graph]) -> Optional[str]:
-    """Return why functions are not compiled, by what their graphs hold."""
+def refusal(graphs: List[Graph], training: bool) -> Optional[str]:
+    """Return why functions are not compiled, by what their graphs hold; ``training`` is whether a loss is the check."""
     checking = {name for graph in graphs for name in graph.operations & CHECKING}
     if checking:
         return "it checks values, which XLA does not ({})".format(min(checking))
     if any(graph.operations & EXTREMES for graph in graphs):
-        return "it takes the largest or smallest of numbers, and XLA passes over what is not a number"
+        return "it takes the largest or smallest of numbers, as XLA does in another way where one is none"
+    otherwise = OTHERWISE if training else OTHERWISE | WITH_LOSSES
+    named = {name for graph in graphs for name in graph.operations & otherwise}
+    if named:
+        return "it has {}, which XLA does in another way for what is not finite".format(min(named))
     if any(graph.divides for graph in graphs):
         return "it divides whole numbers, and XLA does not refuse zero"
     return None

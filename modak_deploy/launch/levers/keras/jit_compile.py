@@ -29,7 +29,7 @@ class JitCompile(KerasLever):
         if subject.step is None:
             return "what the function does with a batch cannot be seen"
         unchecked = xla.unchecked(subject.tensorflow, subject.step._list_all_concrete_functions())
-        return xla.refusal(subject.graphs) or unchecked
+        return xla.refusal(subject.graphs, subject.kind == TRAIN) or unchecked
 
     def compiled(self, subject: Subject) -> Optional[Callable[[Any], Any]]:
         call = xla.compiled(subject.tensorflow, subject.step)

@@ -21,7 +21,7 @@ class JitCompile(TensorFlowLever):
             return "the function draws random numbers, and XLA draws others"
         if graph.effects:
             return "XLA cannot compile {}".format(sorted(graph.effects)[0])
-        return xla.refusal([graph]) or xla.unchecked(tensorflow, [graph.concrete])
+        return xla.refusal([graph], bool(graph.changing)) or xla.unchecked(tensorflow, [graph.concrete])
 
     def check(self, tensorflow: Any, graph: Graph) -> Optional[Callable[[Any, Any], None]]:
         limits = xla.Limits(tensorflow, [graph.concrete])
