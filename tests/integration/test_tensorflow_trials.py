@@ -215,6 +215,26 @@ def test_what_the_program_changes_in_python_after_tracing_has_no_effect_with_a_l
     assert tried.value["weight"] == pytest.approx(alone.value["weight"], rel=1e-4)
 
 
+LOGGED = """
+import tensorflow as tf
+@tf.function
+def act(x):
+    return tf.tanh(x) * 2.0
+for number in range(30):
+    act(tf.ones((8, 8)))
+"""
+
+
+def test_what_xla_logs_does_not_reach_the_programs_output(run, tmp_path):
+    (tmp_path / "logged.py").write_text(LOGGED)
+    config = {"levers": ["tensorflow-jit-compile"], "trials": {"mode": "none"}}
+    done = launch(tmp_path / "logged.py", tmp_path, config, environment={"TF_CPP_MIN_LOG_LEVEL": "0"})
+    assert of(done, "chosen") and not of(done, "fallback"), done.stderr
+    assert "oneDNN" in done.stderr or "cpu_feature_guard" in done.stderr
+    assert "XLA" not in done.stderr and "MLIR" not in done.stderr
+    assert [entry["name"] for entry in of(done, "state")] == ["tensorflow: act", "process"]
+
+
 REFUSED = {
     "rows of a table": """
 table = tf.Variable(tf.ones((20, 8)))

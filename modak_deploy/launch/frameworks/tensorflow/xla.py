@@ -1,11 +1,14 @@
 """Functions of TensorFlow compiled by XLA as they were traced, and what TensorFlow checks in them and XLA does not."""
 
+import contextlib
+import functools
 from typing import Any, Callable, Dict, List, Optional
 
 from ... import structures
 from ..rows import Rows
 from ..steps import NotDone
 from .kinds import Graph
+from .logs import uninformed
 from .tables import given_to, numbered
 
 CHECKING = frozenset(
@@ -84,6 +87,27 @@ def unchecked(tensorflow: Any, concretes: List[Any]) -> Optional[str]:
     return None
 
 
+def jitted(tensorflow: Any, function: Callable[..., Any], **options: Any) -> Any:
+    """Return TensorFlow's function for one of Python, compiled by XLA, and none of those that it warns of.
+
+    It warns of functions that are traced often, of all together that have the same code, and these have: one for each
+    model (tensorflow/python/eager/polymorphic_function/polymorphic_function.py, 2.16 to 2.21).
+    """
+    _begin(tensorflow)
+    made = tensorflow.function(function, autograph=False, jit_compile=True, **options)
+    made._omit_frequent_tracing_warning = True
+    made._key_for_call_stats = function
+    return made
+
+
+@functools.lru_cache(maxsize=None)
+def _begin(tensorflow: Any) -> None:
+    """Have XLA compile something once: it logs with its first functions that it is there, and what it leaves out."""
+    with contextlib.suppress(Exception), uninformed(tensorflow):  # what is wrong with XLA shows with a lever
+        function = tensorflow.function(lambda number: tensorflow.tanh(number), autograph=False, jit_compile=True)
+        function(tensorflow.zeros((8,)))  # one of the launcher's, which is not counted
+
+
 def compiled(tensorflow: Any, step: Any) -> Callable[[Any], Any]:
     """Return what does a traced function of one argument by XLA.
 
@@ -91,7 +115,7 @@ def compiled(tensorflow: Any, step: Any) -> Callable[[Any], Any]:
     changed there since, without an effect until then, would take effect.
     """
     limits = Limits(tensorflow, step._list_all_concrete_functions())
-    function = tensorflow.function(lambda data: step(data), autograph=False, jit_compile=True, reduce_retracing=True)
+    function = jitted(tensorflow, lambda data: step(data), reduce_retracing=True)
     optional = tensorflow.experimental.Optional
 
     def call(data: Any) -> Any:

@@ -35,7 +35,7 @@ class JitCompile(TensorFlowLever):
         # Not the Python function: tracing it again would repeat what it does in Python, and take the values that
         # variables of Python have now, where the program goes on with those of its own first call.
         traced = graph.concrete
-        return tensorflow.function(lambda *args, **kwargs: traced(*args, **kwargs), autograph=False, jit_compile=True)
+        return xla.jitted(tensorflow, lambda *args, **kwargs: traced(*args, **kwargs))
 
 
 LEVER = JitCompile()

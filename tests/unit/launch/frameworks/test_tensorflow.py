@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from modak_deploy.launch.frameworks import tensorflow as adapter
-from modak_deploy.launch.frameworks.tensorflow import calls
+from modak_deploy.launch.frameworks.tensorflow import calls, xla
 
 Pair = namedtuple("Pair", "a b")
 Other = namedtuple("Other", "a b")
@@ -68,3 +68,11 @@ def test_a_copied_function_has_trials_of_its_own(session_of, tensorflow, monkeyp
 def test_what_is_no_tensor_counts_by_its_value_and_name(tensorflow, one, other):
     assert calls._signature(tensorflow, *one) == calls._signature(tensorflow, *one)
     assert calls._signature(tensorflow, *one) != calls._signature(tensorflow, *other)
+
+
+def test_what_is_compiled_for_several_models_is_not_taken_for_a_function_that_is_traced_often(monkeypatch):
+    monkeypatch.setattr(xla, "_begin", lambda tensorflow: None)
+    tensorflow = SimpleNamespace(function=lambda function, **options: SimpleNamespace(function=function, **options))
+    first, second = (xla.jitted(tensorflow, function, reduce_retracing=True) for function in (len, max))
+    assert first._omit_frequent_tracing_warning and first.jit_compile and first.reduce_retracing
+    assert first._key_for_call_stats != second._key_for_call_stats
