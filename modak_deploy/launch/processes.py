@@ -6,7 +6,8 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 HELPERS = (
     "--multiprocessing-fork",  # multiprocessing's spawn, CPython 3.8 to 3.14: multiprocessing/spawn.py
-    "from multiprocessing.",  # its resource_tracker and forkserver: python -c "from multiprocessing..."
+    "from multiprocessing.forkserver",  # python -c "from multiprocessing.forkserver import main; ..."
+    "from multiprocessing.resource_tracker",
     "multiprocessing.resource_tracker",
     "joblib.externals.loky",  # python -m joblib.externals.loky.backend.popen_loky_posix
     "torch/_inductor/compile_worker",  # PyTorch 2.5 and later: python .../compile_worker/__main__.py

@@ -95,6 +95,10 @@ for _ in range(6):
 model = pickle.loads(pickle.dumps(model))
 print((model.predict(X) == y).mean() > 0.5, hasattr(SVC(probability=False), "predict_proba"))
 print(inspect.signature(SVC.fit))
+try:
+    SVC.fit()
+except TypeError as error:
+    print(".fit() missing" in str(error))
 """
 
 
@@ -103,7 +107,7 @@ print(inspect.signature(SVC.fit))
     [
         ("jax", JAX, "jax: outer", "own 'own'\n"),
         ("tensorflow", TENSORFLOW, "tensorflow: outer", "True\n"),
-        ("sklearn", SKLEARN, "sklearn: Own.fit", "True False\n(self, X, y, sample_weight=None)\n"),
+        ("sklearn", SKLEARN, "sklearn: Own.fit", "True False\n(self, X, y, sample_weight=None)\nTrue\n"),
     ],
     ids=["jax", "tensorflow", "scikit-learn"],
 )

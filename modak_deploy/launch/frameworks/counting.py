@@ -99,9 +99,9 @@ class CallCounter:
         inside = self._inside
         if not self._session.active or getattr(inside, "name", None) is not None:
             return function(*args, **kwargs)
-        inside.name = name
-        start = clock.now()
-        try:
+        try:  # from here on: a handler for a signal may raise at any moment
+            inside.name = name
+            start = clock.now()
             result = function(*args, **kwargs)
             if self._wait is not None:
                 self._wait(result)

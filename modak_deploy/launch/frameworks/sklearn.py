@@ -52,9 +52,11 @@ class _Counted:
         self._method = method
 
     @unseen
-    def __call__(self, estimator: Any, /, *args: Any, **kwargs: Any) -> Any:
-        name = type(estimator).__name__ + "." + self._name
-        return self._counter.call(name, self._method, (estimator, *args), kwargs)
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if not args:  # the method says what is missing
+            return self._method(**kwargs)
+        name = type(args[0]).__name__ + "." + self._name
+        return self._counter.call(name, self._method, args, kwargs)
 
     clean = staticmethod(take_out)
 

@@ -266,6 +266,8 @@ def test_what_cannot_be_looked_into_is_refused():
             True,
         ),
         (["python", "-c", "from multiprocessing.resource_tracker import main;main(5)"], True),
+        (["python", "-c", "from multiprocessing.forkserver import main; main(5, 6, [])"], True),
+        (["python", "-c", "from multiprocessing.pool import ThreadPool; import train"], False),
         (["python", "-m", "joblib.externals.loky.backend.popen_loky_posix"], True),
         (["python", "/x/site-packages/torch/_inductor/compile_worker/__main__.py", "--workers=2"], True),
         (["python", "-m", "pip", "install", "x"], True),

@@ -119,8 +119,8 @@ class Calls:
         return result
 
     def _nested(self, call: Any, impl: Callable[..., Any], args: Any, kwargs: Any, stop: Callable[[str], None]) -> Any:
-        self._local.inside = True
-        try:
+        try:  # from here on: a handler for a signal may raise at any moment
+            self._local.inside = True
             return shielded(call, impl, args, kwargs, stop)
         finally:
             self._local.inside = False
