@@ -15,6 +15,11 @@ from . import processes
 
 _SEPARATE = ("W", "X")
 """Options of the interpreter with a value, which may be the next argument."""
+LEAVES = ("fractions", "statistics")
+"""Modules of the standard library that are given back in any case: the program may add a folder with others later.
+
+Few programs import them before they do, no other module keeps a state in them, and a second copy costs 2 ms.
+"""
 _path: List[str] = []
 """Where Python looks for the launcher's modules and the standard library's; empty where nobody knows."""
 _own: Dict[str, ModuleType] = {}
@@ -33,8 +38,8 @@ def give_back(before: Set[str], path: Sequence[str] = ()) -> None:
         origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
         if origin in (None, "built-in", "frozen"):  # which no file comes before
             continue
-        spec = PathFinder.find_spec(name, folders)
-        if spec is not None and spec.loader is not None and spec.origin != origin:
+        spec = None if name in LEAVES else PathFinder.find_spec(name, folders)
+        if name in LEAVES or (spec is not None and spec.loader is not None and spec.origin != origin):
             for module in [other for other in set(sys.modules) - before if other.split(".")[0] == name]:
                 _own[module] = sys.modules.pop(module)
     for folder in set(sys.path_importer_cache) - listed:  # the program may yet write modules there
@@ -47,7 +52,8 @@ def library() -> Iterator[None]:
     if not _path:
         yield
         return
-    path, theirs = sys.path[:], {name: sys.modules.pop(name) for name in _hiding()}
+    path = sys.path[:]
+    theirs = {name: sys.modules.pop(name) for name in {*_hiding(), *_own}.intersection(sys.modules)}
     sys.modules.update(_own)
     before = set(sys.modules).difference(_own)
     sys.path[:] = [*_path, *(folder for folder in path if folder not in _path)]

@@ -121,6 +121,25 @@ def test_modules_of_the_program_come_before_the_standard_library(script, tmp_pat
     assert (done.stdout, done.stderr) == ("imported\n1 True\n", "")
 
 
+ADDED = """
+import statistics as first, sys
+import onnxruntime, statistics
+print(first is statistics)
+sys.path.insert(0, "added")
+del sys.modules["statistics"]
+"""
+
+
+@pytest.mark.parametrize("before", ["", ADDED], ids=["at once", "after the standard library's"])
+def test_modules_of_a_folder_that_the_program_adds_are_the_programs(script, tmp_path, before):
+    (tmp_path / "added").mkdir()
+    (tmp_path / "added" / "statistics.py").write_text("OWN = 1\n")
+    (tmp_path / "onnxruntime.py").write_text("class InferenceSession:\n    def run(self):\n        pass\n")
+    program = script(f"{before}import sys; sys.path.insert(0, 'added'); import statistics; print(statistics.OWN)")
+    done = launch(program, tmp_path, {"trials": {"mode": "live"}})
+    assert done.stdout.splitlines() == [*(["True"] if before else []), "1"], done.stderr
+
+
 LATER = {
     "later": "import keras; print('before'); import statistics",
     "before": "import statistics; print('before'); import keras; import statistics",
