@@ -9,6 +9,7 @@ from ...handlers import let_through
 from ...progress import Progress
 from ...session import Session
 from ...trials import sentence, shielded
+from ..counting import Pause
 from . import replica
 from .inference import Inference
 from .interception import intercept, release
@@ -26,6 +27,8 @@ class Calls:
         self._busy = threading.Lock()
         self._progress: Optional[Progress] = None
         self._label = type(root).__name__
+        self._pause = Pause()
+        """Calls that are not looked at: short ones, where nothing is tried for now and the module goes on as it is."""
         self.inference: Optional[Inference] = None
         self.training: Optional[Callable[[Callable[..., Any], Any, Any], Any]] = None
         """What does a training call, where the optimizer's trials have put it."""
@@ -45,6 +48,8 @@ class Calls:
         impl = root._call_impl  # type: ignore[union-attr]
         if getattr(self._local, "inside", False) or not self._session.active or self._special():
             return impl(*args, **kwargs)
+        if self._pause.left > 0 and self.training is None and not root.training:  # type: ignore[union-attr]
+            return self._unseen(impl, args, kwargs)
         impl = self.work[bool(root.training)].observing(impl)  # type: ignore[union-attr]
         if root.training or self._torch.is_grad_enabled():  # type: ignore[union-attr]
             if self.training is None:
@@ -106,16 +111,27 @@ class Calls:
         finally:
             self._busy.release()
 
+    def _unseen(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Return the result of a call that is not looked at; modules within are not counted either."""
+        try:
+            self._local.inside = True
+            result = impl(*args, **kwargs)
+        finally:
+            self._local.inside = False
+        self._pause.left -= 1
+        return result
+
     def _inferred(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        start = clock.now()
-        result = cast(Inference, self.inference).call(impl, args, kwargs)
-        self._count(start)
+        start, inference = clock.now(), cast(Inference, self.inference)
+        result = inference.call(impl, args, kwargs, self._pause.passed)
+        self._count(start, inference.rests)
         return result
 
     def _counted(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         start = clock.now()
         result = self._nested(_plain, impl, args, kwargs, self._fail)
-        self._count(start)
+        alone = self.inference is None or self.inference.over or self.inference.rests is not None
+        self._count(start, clock.now() - start if alone else None)
         return result
 
     def _nested(self, call: Any, impl: Callable[..., Any], args: Any, kwargs: Any, stop: Callable[[str], None]) -> Any:
@@ -130,10 +146,15 @@ class Calls:
         self.remove(reason)
         self.training = None
 
-    def _count(self, start: float) -> None:
-        """Count a call that began at ``start``."""
+    def _count(self, start: float, rests: Optional[float]) -> None:
+        """Count a call that began at ``start``, and those before it that were not looked at.
+
+        ``rests`` is what each takes, where those after it need not be either.
+        """
         try:
             self._add(start, clock.now())
+            if rests is not None and not cast(Progress, self._progress).asynchronous:
+                self._pause.begin(rests)
         except Exception as error:  # the call is done, and its result matters more
             self._session.give_up(self._label, error)
 
@@ -146,8 +167,10 @@ class Calls:
                 self._progress.features = features(self._torch, root)
                 self._progress.asynchronous = self._progress.features["device"] != "cpu"
                 self.work[False].into(self._progress.features)
-        self._progress.add(end, end - start)
-        self._session.evaluations += 1
+            self._progress.pauses.append(self._pause)
+        units = 1 + self._pause.take()
+        self._progress.add(end, (end - start) * units, units)
+        self._session.evaluations += units
         self._session.counters.tick(end)
 
     def _pace(self) -> Optional[float]:

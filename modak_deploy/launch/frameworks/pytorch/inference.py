@@ -93,8 +93,18 @@ class Inference(Foreign):
         searches = list(self._searches.values())
         return searches[0].pace if len(searches) == 1 and not self.over else None
 
-    def call(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Do a call of the program's."""
+    @property
+    def rests(self) -> Optional[float]:
+        """Return the seconds of a call, where nothing is tried for now and the module goes on as it is."""
+        searches = list(self._searches.values())
+        alone = len(searches) == 1 and not self.over
+        return searches[0].ledger.default if alone and searches[0].rests and searches[0].best == DEFAULT else None
+
+    def call(self, impl: Callable[..., Any], args: Any, kwargs: Any, passed: int = 0) -> Any:
+        """Do a call of the program's, after some that were not looked at."""
+        if passed and len(self._searches) == 1:
+            for only in self._searches.values():
+                only.rested(passed, only.ledger.default or 0.0)
         if self._session.hands_off or self._session.trained:
             self.stop(self._session.hands_off or "the program trains")
         try:

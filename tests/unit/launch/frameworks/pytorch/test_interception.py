@@ -108,6 +108,25 @@ def test_what_the_program_compiles_is_called_in_place_of_the_launcher(torch, fol
     assert counted() == 1
 
 
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("mode", ["none", "live"])
+def test_of_short_calls_few_are_looked_at_and_all_are_counted(torch, session_of, monkeypatch, mode, grad):
+    session = session_of(mode=mode, candidates=[])
+    inner = torch.nn.Linear(4, 4).eval()
+    module = torch.nn.Sequential(inner).eval()
+    looked, add = [], calls_module.Calls._add
+    monkeypatch.setattr(calls_module.Calls, "_add", lambda *args: (looked.append(1), add(*args)))
+    for followed in (inner, module):
+        calls_module.Calls(session, torch, followed)
+    with torch.set_grad_enabled(grad):
+        results = [module(torch.ones(1, 4)) for _ in range(500)]
+    session.counters.write()
+    assert len(looked) < 400
+    assert session.record.states["inference: Sequential"]["units"] == 500
+    assert set(session.record.states) == {"inference: Sequential", "process"}
+    assert all(torch.equal(one, results[0]) and one.requires_grad == grad for one in results)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_threads_between_calls_are_the_programs_own(torch, session_of, monkeypatch, fails):
     class Net(torch.nn.Linear):
