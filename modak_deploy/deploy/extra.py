@@ -46,11 +46,15 @@ def read_extra(given: Sequence[str]) -> Extra:
 
 
 def parse(description: Description, extra: Extra) -> tuple[Deployment, RunOptions]:
-    """Return what the documents describe, with the values of ``-e`` in place of theirs."""
+    """Return what the documents describe, with the values of ``-e`` in place of theirs.
+
+    They are put there before the settings of sites are, which stay for all other keys.
+    """
     changes: dict[str, Any] = {}
     for path, value in extra.values.items():
         section = str(path[0])
-        changes.setdefault(section, deepcopy(description.data.get(section)) or {})
+        if section not in changes:
+            changes[section] = _section(section, deepcopy(description.data.get(section)))
         _set(changes[section], path, value)
 
     def own(diagnostic: Diagnostic) -> Diagnostic:
@@ -59,10 +63,15 @@ def parse(description: Description, extra: Extra) -> tuple[Deployment, RunOption
         return diagnostic
 
     try:
-        deployment, documented = description.parse(changes)
+        deployment, documented = replace(description, data={**description.data, **changes}).parse()
     except InputError as error:
         raise error.mapped(own) from None
     return deployment, parse_options(extra.options, documented)
+
+
+def _section(name: str, written: Any) -> Any:
+    """Return a section in which keys can be set; a target that is text names a site."""
+    return {"site": written} if name == "target" and isinstance(written, str) else written or {}
 
 
 def _set(section: Any, path: Location, value: Any) -> None:
@@ -71,7 +80,8 @@ def _set(section: Any, path: Location, value: Any) -> None:
             section = section.setdefault(part, {})
     if not isinstance(section, dict):
         key = ".".join(map(str, path))
-        raise InputError(f"what holds '{key}' is not a mapping", source=_ORIGIN, hint="change it in the document")
+        problem = f"'{key}' cannot be set: its section is not a mapping"
+        raise InputError(problem, source=_ORIGIN, hint="write it into the document")
     section[path[-1]] = value
 
 

@@ -1,0 +1,59 @@
+"""``-e KEY=VALUE``: single values of documents, with the settings of the sites that their targets name."""
+
+from pathlib import Path
+
+import pytest
+
+from modak_deploy.deploy.extra import parse, read_extra
+from modak_deploy.documents import read_description
+from modak_deploy.errors import InputError
+from modak_deploy.model.deployment import Deployment
+
+APPLICATION = "application: {name: a, executable: /bin/true}\n"
+SITES = """version: 1
+sites:
+  cluster:
+    target: {type: slurm, host: login.example.org, python: /apps/python}
+    job: {account: science, wall_time: 600}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file of sites."""
+    path = tmp_path / "sites.yaml"
+    path.write_text(SITES)
+    path.chmod(0o600)
+    monkeypatch.setenv("MODAK_SITES", str(path))
+    return tmp_path
+
+
+def described(folder: Path, text: str, *extra: str) -> Deployment:
+    path = folder / "deploy.yml"
+    path.write_text(APPLICATION + text)
+    return parse(read_description(path), read_extra(extra))[0]
+
+
+@pytest.mark.parametrize("target", ["target: cluster\n", "target: {site: cluster, user: alice}\n"])
+def test_the_other_settings_of_a_site_stay(folder: Path, target: str) -> None:
+    given = ("target.python=/mine", "job.wall_time=30")
+    found = described(folder, f"{target}job: {{partition: long}}\n", *given)
+    assert (found.target.name, found.target.type, found.target.host) == ("cluster", "slurm", "login.example.org")
+    assert found.target.python == "/mine"
+    assert (found.job.account, found.job.wall_time, found.job.partition) == ("science", 30, "long")
+
+
+def test_a_site_may_be_named(folder: Path) -> None:
+    assert described(folder, "", "target.site=cluster").target.host == "login.example.org"
+    with pytest.raises(InputError, match=r"^-e: target.site: .*'clustr'.*did you mean 'cluster'"):
+        described(folder, "", "target.site=clustr")
+
+
+def test_a_section_that_is_no_mapping_is_named(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"^-e: 'job.wall_time' cannot be set: its section is not a mapping; "):
+        described(folder, "job: soon\n", "job.wall_time=30")
+
+
+def test_a_wrong_value_is_told_to_be_of_the_command_line(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"^-e: job.nodes: must be a whole number, not 'two'"):
+        described(folder, "target: cluster\n", "job.nodes=two")
