@@ -125,7 +125,7 @@ def _backend_fault(entry: ImageEntry, training: Training | None) -> str | None:
         version = section.version if section is not None else None
         have = entry.packages.get(package)
         if version is not None and (have is None or not satisfies(have, version)):
-            return f"{package} {version} was asked for, and it has {have or 'none'}"
+            return f"{package} {version} is requested, but it has {have or 'none'}"
     return None
 
 
@@ -135,9 +135,9 @@ def mpi_fault(entry: ImageEntry, mpi: Mpi) -> str | None:
     if have is None:
         return "it has no MPI"
     if mpi.library not in (None, have.family):
-        return f"{mpi.library} was asked for, and it has {have.family} {have.version}"
+        return f"{mpi.library} is requested, but it has {have.family} {have.version}"
     if mpi.version is not None and not satisfies(have.version, mpi.version):
-        return f"{have.family} {mpi.version} was asked for, and it has {have.version}"
+        return f"{have.family} {mpi.version} is requested, but it has {have.version}"
     return None
 
 

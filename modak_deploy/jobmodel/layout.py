@@ -48,7 +48,7 @@ def layout_of(job: JobBody, cores_per_node: int | None = None) -> Layout:
     notes = _notes(job, nodes, ranks)
     if not parallel and nodes > 1:
         raise InputError(
-            f"{nodes} nodes were asked for, and the application is one process",
+            f"{nodes} nodes are requested, but the application is one process",
             key="job_options.node_count",
             hint="give app_type mpi, mpi_ranks or distributed_training",
         )
@@ -113,7 +113,7 @@ def is_parallel(job: JobBody) -> bool:
     distributed = training.config.distributed_training if training else None
     if distributed is False and (application.mpi_ranks or 1) > 1:
         raise InputError(
-            f"{application.mpi_ranks} ranks were asked for, and distributed_training is false",
+            f"{application.mpi_ranks} ranks are requested, but distributed_training is false",
             key="application.mpi_ranks",
         )
     several = application.app_type is None and (job.job_options.node_count or 1) > 1 and distributed is None

@@ -215,7 +215,7 @@ def _check_mpi(job: JobBody, site: Site, application: Mapping[str, Any]) -> None
     ):
         present = ", ".join(f"{library.family} {library.version}" for library in have)
         raise InfeasibleError(
-            f"{' '.join(filter(None, (mpi.library, mpi.version)))} was asked for, and {site.target.name} has {present}",
+            f"{' '.join(filter(None, (mpi.library, mpi.version)))} is requested, but {site.target.name} has {present}",
             key="optimisation.app_type-hpc.parallelisation-mpi.library",
         )
 

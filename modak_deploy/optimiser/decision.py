@@ -78,7 +78,7 @@ def _fastest(predictions: dict[Option, Prediction], rejected: list[Rejected]) ->
         return min(timed, key=lambda option: _order(option, predictions[option]))
     reasons = [f"{r.name}: {r.reason}" for r in rejected]
     if predictions:
-        reasons.append(f"of {len(predictions)} others, such as {next(iter(predictions)).name}, no time can be told")
+        reasons.append(f"the time of {len(predictions)} others, such as {next(iter(predictions)).name}, is not known")
     raise InfeasibleError(f"no candidate keeps to the limits: {'; '.join(reasons)}")
 
 

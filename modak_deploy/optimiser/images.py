@@ -68,7 +68,7 @@ def _framework(entry: ImageEntry, location: Location, framework: Framework | Non
     if version is None:
         return f"the image has no {framework.name}"
     if framework.version is not None and not satisfies(version, framework.version):
-        return f"{framework.name} {framework.version} was asked for, and the image has {version}"
+        return f"{framework.name} {framework.version} is requested, but the image has {version}"
     return None
 
 

@@ -280,16 +280,16 @@ class _Finder:
         if framework is None:
             return None
         if self.facts.hostname is not None and self.facts.python is None:
-            seen = f"the Python {python} is not seen on {self.facts.hostname}, nor whether it has {framework.name}"
-            return f"{seen}: set target.python to a virtual environment in a folder that is"
+            unseen = f"{self.facts.hostname} cannot see the Python {python}, nor whether it has {framework.name}"
+            return f"{unseen}: set target.python to a virtual environment in a folder that the nodes share"
         location = self._location(framework, None, "native", None)
         version = location.version_of(_package(framework))
         if version is None:
             remedy = "install it there, or set target.python to one that has it"
             return f"the Python {python} on {name} has no {_package(framework)}: {remedy}"
         if framework.version is not None and not satisfies(version, framework.version):
-            asked = f"{framework.name} {framework.version} was asked for"
-            return f"{asked}, and the Python {python} on {name} has {_package(framework)} {version}"
+            asked = f"{framework.name} {framework.version} is requested"
+            return f"{asked}, but the Python {python} on {name} has {_package(framework)} {version}"
         return None
 
     def _containers(self, engine: str | None, locations: Locations) -> Iterator[RuntimeName]:

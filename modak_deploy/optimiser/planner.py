@@ -205,7 +205,7 @@ def _budget(deployment: Deployment, decision: Decision, resources: Resources, pr
         return None
     if wall_time is not None and wall_time * resources.nodes / 3600 * (1.0 if price is None else price) <= budget:
         return None
-    return f"whether the budget of {budget:g} is kept cannot be told, for no time was measured or modelled"
+    return f"it is not known whether the budget of {budget:g} suffices, since no time was measured or modelled"
 
 
 def chosen_location(plan: Plan, catalogue: Catalogue) -> Location:

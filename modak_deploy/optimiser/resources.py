@@ -76,9 +76,9 @@ def _check_nodes(deployment: Deployment, where: str, partition: Partition | None
     nodes = deployment.job.nodes
     kind = deployment.target.type
     if kind in SINGLE_NODE and nodes > 1:
-        raise InfeasibleError(f"{nodes} nodes were asked for, and a target of type {kind} is one", key="job.nodes")
+        raise InfeasibleError(f"{nodes} nodes are requested, but a target of type {kind} is one", key="job.nodes")
     if partition is not None and partition.nodes is not None and nodes > partition.nodes:
-        raise InfeasibleError(f"{nodes} nodes were asked for, and {where} has {partition.nodes}", key="job.nodes")
+        raise InfeasibleError(f"{nodes} nodes are requested, but {where} has {partition.nodes}", key="job.nodes")
 
 
 def _check_cores(resources: Resources, where: str, node: Node) -> None:
@@ -95,7 +95,7 @@ def _check_gpus(deployment: Deployment, where: str, node: Node, partition: Parti
     is_described = partition is not None or bool(node.accelerators) or node.cores is not None
     if gpus > have and is_described:
         raise InfeasibleError(
-            f"{gpus} GPUs per node were asked for, and a node of {where} has {have or 'none'}", key="job.gpus"
+            f"{gpus} GPUs per node are requested, but a node of {where} has {have or 'none'}", key="job.gpus"
         )
 
 
@@ -104,7 +104,7 @@ def _check_limits(deployment: Deployment, where: str, node: Node, partition: Par
     limit = partition.maximum_wall_time if partition is not None else None
     if job.wall_time is not None and limit is not None and job.wall_time > limit:
         raise InfeasibleError(
-            f"{job.wall_time} s were asked for, and {where} permits {limit} s at most", key="job.wall_time"
+            f"{job.wall_time} s are requested, but {where} permits {limit} s at most", key="job.wall_time"
         )
     for key, memory in (("job.memory", job.memory), ("application.workload.memory", needed)):
         if memory is not None and node.memory is not None and memory > node.memory:

@@ -24,8 +24,8 @@ RULE = (
     "faster by 2 % than the fastest one of the default, which is measured again at the end"
 )
 NO_SIGNAL = (
-    "nothing tells how fast the program is; give application.progress, a regular expression on its output, or "
-    "application.trial, arguments for a short run"
+    "the speed of the program cannot be measured; give application.progress, a regular expression for its output, or "
+    "application.trial, the arguments of a short run"
 )
 TOLERANCE = {"exact": 0.01, "relaxed": 0.2}
 _MEASURED_HERE = ("measurement", "trial")
@@ -150,7 +150,7 @@ def _budget(deployment: Deployment, prediction: Prediction) -> tuple[int | None,
         lengths = [length for length in (wall, expected) if length is not None]
         if not lengths:
             return None, (
-                f"a share of {asked.budget} needs the length of the job, which nothing tells: give job.wall_time, or "
+                f"a share of {asked.budget} needs the length of the job, which is not known: give job.wall_time, or "
                 "request.trials.budget in seconds"
             )
         seconds = asked.share * min(lengths)

@@ -90,7 +90,7 @@ def _labelled(label: str, text: str) -> list[str]:
 def _predicted(prediction: Prediction) -> str:
     if prediction.seconds is None:
         if prediction.gain is None:
-            return "no time can be told"
+            return "unknown"
         gain = prediction.gain
         return (
             f"{gain.ratio:.2f} ({gain.low:.2f} to {gain.high:.2f}) times as fast as the default; no seconds are known"

@@ -9,12 +9,12 @@ from modak_deploy.performance.timemodel import PHASES, Description, Fitted, Held
 
 def report(description: Description) -> str:
     """Return what is known of a model as a table."""
-    lines = ["phase    kind      records  features  error of log time, workload held out (of the other kind)"]
+    lines = ["phase    kind      records  features  error of log time on held-out workloads (of the other kind)"]
     lines += _phases(description)
     if description.gpu is not None:
         lines += ["on GPUs:", *_phases(description.gpu)]
     if description.held and description.held_with != description.measurements:
-        lines += ["", f"what it was worth when there were {description.held_with} measurements:"]
+        lines += ["", f"evaluation with {description.held_with} measurements:"]
     lines += ["", *held_lines(description.held), ""] if description.held else [""]
     lines += _widths(description, f"at {description.level:.0%}")
     if description.gpu is not None:
@@ -32,15 +32,15 @@ def _phases(fitted: Fitted) -> list[str]:
         lines.append(f"{phase:<8} {part.kind:<9} {part.records:>7}  {len(part.features):>8}  {part.error:.2f}{other}")
     missing = [phase for phase in PHASES if phase not in fitted.phases]
     if missing:
-        lines.append(f"not modelled, for want of three workloads: {', '.join(missing)}")
+        lines.append(f"not modelled, since fewer than three workloads were measured: {', '.join(missing)}")
     return lines
 
 
 def _widths(fitted: Fitted, when: str) -> list[str]:
     ratios = ", ".join(f"{_factor(width)} ({name})" for name, width in fitted.half_width_ratio.items())
     return [
-        f"{when} a time lies within a factor of {_factor(fitted.half_width)} of what is told,",
-        f"and how many times as fast as the default it is, within {ratios}",
+        f"{when} times lie within a factor of {_factor(fitted.half_width)} of their predictions,",
+        f"and gains over the default within {ratios}",
     ]
 
 

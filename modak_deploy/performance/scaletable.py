@@ -136,7 +136,7 @@ def _series_lines(series: Series) -> Iterator[str]:
     layouts = len({(p.nodes, p.ranks, p.threads, p.size) for p in series.points})
     if model is None:
         enough = layouts >= SPARE + 2
-        why = "no law foretells one layout from the others" if enough else f"a law needs {SPARE + 2} or more"
+        why = "no law predicts one layout from the others" if enough else f"a law needs {SPARE + 2} or more"
         yield f"  {layouts} layout{'s' if layouts > 1 else ''} measured; {why}"
     else:
         yield f"  {len(series.points)} runs in {layouts} layouts; error at layouts that were held out {model.error:.1%}"

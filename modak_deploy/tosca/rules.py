@@ -93,7 +93,7 @@ def _scaling(name: str, rule: Mapping[str, Any], job: SourceLocation, asked: Map
     if nodes < low or (high and nodes > high):
         limits = f"{low} to {high}" if high else f"at least {low}"
         count = f"{nodes} nodes are" if nodes > 1 else "1 node is"
-        yield _at(job, "job", "nodes").diagnostic(f"{count} asked for, and the policy '{name}' requires {limits}")
+        yield _at(job, "job", "nodes").diagnostic(f"{count} requested, but the policy '{name}' requires {limits}")
     efficiency = rule.get("minimal_efficiency")
     if efficiency and (asked.get("minimal_efficiency") or 0) < efficiency:
         text = f"the policy '{name}' requires a parallel efficiency of at least {efficiency:g}"

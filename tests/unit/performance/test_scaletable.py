@@ -54,7 +54,7 @@ def test_each_configuration_is_a_series_of_its_own_and_units_do_not_matter() -> 
 
 def test_times_that_no_law_foretells_are_shown_as_they_are() -> None:
     lines = list(scale_lines("solver", Table([_record(ranks, 1.0 + 99 * (ranks in (4, 16))) for ranks in RANKS])))
-    assert lines[1] == "  5 layouts measured; no law foretells one layout from the others"
+    assert lines[1] == "  5 layouts measured; no law predicts one layout from the others"
     assert len(lines) == 3 + len(RANKS)
 
 

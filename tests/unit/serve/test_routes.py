@@ -57,7 +57,7 @@ def test_an_image_that_was_named_stays_where_nothing_fits(service: Service) -> N
 def test_a_version_keeps_its_zero(service: Service) -> None:
     text = (DATA / "training.json").read_bytes().replace(b'"version": "2.1"', b'"version": 2.10')
     status, _, body = service.ask("POST", "/optimise", text)
-    assert (status, b"tensorflow 2.10 was asked for" in body) == (422, True)
+    assert (status, b"tensorflow 2.10 is requested" in body) == (422, True)
 
 
 def test_a_fault_has_its_place(service: Service) -> None:
