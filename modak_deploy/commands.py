@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from modak_deploy.answers import answer
 from modak_deploy.diagnostics import Diagnostic
-from modak_deploy.errors import InputError, TargetError
+from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.numbers import digits
 from modak_deploy.util.files import PRIVATE, write_atomically
 
@@ -100,7 +100,7 @@ def _planned(description: "Description", search: Sequence[Path], config: Path | 
                 inquiries=inquiries,
                 notice=lambda text: print(text, file=sys.stderr),
             )
-    except InputError as error:
+    except (InputError, InfeasibleError, TargetError) as error:
         raise error.located(description.locate) from None
 
 

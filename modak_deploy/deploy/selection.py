@@ -10,7 +10,7 @@ from modak_deploy.commands import folders, now
 from modak_deploy.deploy.extra import parse, read_extra
 from modak_deploy.discovery.asking import Inquiry, script_for
 from modak_deploy.documents import Description, RunOptions, parse_options, read_description, read_document
-from modak_deploy.errors import InputError
+from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.jobmodel.recognise import is_job_document
 from modak_deploy.kept import PLAN_FILE, Kept, OutdatedPlanError, kept_plan
 from modak_deploy.model.deployment import Deployment
@@ -125,7 +125,7 @@ class Selected:
                 notice=lambda text: print(text, file=sys.stderr),
                 deployed=deployed,
             )
-        except InputError as error:
+        except (InputError, InfeasibleError, TargetError) as error:
             raise error.located(self.description.locate) from None
         plan = still_holds(with_secrets(plan, hashes_of(plan, self.reader)), kept)
         return still_holds(with_image(plan, connections.to(plan.target), search=self.search), kept)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from modak_deploy.answers import answer
 from modak_deploy.documents import check
-from modak_deploy.errors import InputError
+from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.evidence.protocol import Protocol
 from modak_deploy.evidence.report import report_of_measurements, report_of_results, write_report
 from modak_deploy.model.base import parse_duration
@@ -68,7 +68,7 @@ def benchmark(
             prepared = prepare(
                 deployment, transport, wanted=wanted, protocol=protocol, search=search, default_python=sys.executable
             )
-        except InputError as error:
+        except (InputError, InfeasibleError, TargetError) as error:
             raise error.located(description.locate) from None
         names = ", ".join(plan.chosen.name for plan in prepared.configurations)
         sys.stdout.write(f"{len(prepared.configurations)} configurations: {names}\n")

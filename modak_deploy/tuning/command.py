@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from modak_deploy.answers import answer
 from modak_deploy.catalogue.site import catalogue_for
 from modak_deploy.documents import find_sources, read_description
-from modak_deploy.errors import InputError
+from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import Jobs
 from modak_deploy.jobs.settings import Reporter
@@ -115,7 +115,7 @@ def write_tuning(
                 options=options,
                 default_python=sys.executable if deployment.target.host is None else None,
             )
-        except InputError as error:
+        except (InputError, InfeasibleError, TargetError) as error:
             raise error.located(description.locate) from None
     text = "\n".join(lines(plan, outcome)) if outcome is not None else ""
     answer({"name": plan.name, "target": plan.target.name, "outcome": outcome}, text)

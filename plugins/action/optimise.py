@@ -23,7 +23,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.variables import docu
 try:
     from modak_deploy.discovery.asking import ask, script_for
     from modak_deploy.documents import check, parse_deployment, plain, read_description
-    from modak_deploy.errors import InfeasibleError, InputError, OptionError
+    from modak_deploy.errors import InfeasibleError, InputError, ModakError, OptionError, TargetError
     from modak_deploy.kept import Kept, OutdatedPlanError, keep_plan, kept_plan
     from modak_deploy.model.deployment import Deployment
     from modak_deploy.model.plan import Plan, Unplanned
@@ -78,12 +78,13 @@ class ActionModule(ModakAction):
             return self._ask(deployment, task_vars)
         try:
             plan = self._plan(deployment, kept, arguments, task_vars)
-        except (InfeasibleError, OptionError) as raised:
-            error = _located(raised, arguments["documents"])
+        except TargetError as error:
+            raise _located(error, arguments["documents"]) from None
+        except (InfeasibleError, OptionError) as error:
             if not arguments["part"]:
-                raise error from None
+                raise _located(error, arguments["documents"]) from None
             search = search_folders(arguments["search_paths"], task_vars)
-            return _refused(unplanned(deployment, search=search, reason=str(error)))
+            return _refused(unplanned(deployment, search=search, reason=_reason(error, arguments["documents"])))
         if arguments["answers"] is not None and lacks_digest(plan):
             return _returned(plan, changed=False)  # it is completed on the chosen target's host, and kept there
         return self._kept(plan, kept, None if arguments["deployed"] else results, arguments)
@@ -169,7 +170,7 @@ class ActionModule(ModakAction):
             default_python=_python_here(deployment.target, task_vars),
             inquiries=_inquiries(deployment, answers) if answers is not None else None,
             limits=limits,
-            refusal=lambda error: str(_located(error, arguments["documents"])),
+            refusal=lambda error: _reason(error, arguments["documents"]),
             notice=show,
             deployed=arguments["deployed"],
         )
@@ -206,11 +207,14 @@ def _decoded(answer: str) -> str:
         raise InputError("an item of 'answers' is not Base64; give what the option 'ask' returned") from None
 
 
-def _located(error: InfeasibleError | OptionError, documents: Any) -> InfeasibleError | OptionError:
-    """Return the error with the file and the line that give the option, where documents are named."""
-    if documents and isinstance(error, OptionError):
-        return error.located(read_description(*document_files(documents)).locate)
-    return error
+def _located(error: ModakError, documents: Any) -> ModakError:
+    """Return the error with the file and the line of its key, where documents are named."""
+    return error.located(read_description(*document_files(documents)).locate) if documents else error
+
+
+def _reason(error: InfeasibleError | OptionError, documents: Any) -> str:
+    """Return why a target is refused, as a Plan keeps it; an option that it does not support has its position."""
+    return str(_located(error, documents) if isinstance(error, OptionError) else error)
 
 
 def _model(given: dict[str, Any]) -> type[Plan] | type[Unplanned]:

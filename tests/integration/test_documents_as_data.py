@@ -235,3 +235,16 @@ def test_an_option_that_the_target_does_not_support_is_located(machine_site: Sit
     )
     ended = machine_site.play("deploy")
     one_sentence(ended, f"{path}:5: job.qos: not supported")
+
+
+@pytest.mark.parametrize(
+    ("section", "sentence"),
+    [
+        ("job: {nodes: 2}", "job.nodes: 2 nodes are requested, but a target of type machine is one"),
+        ("target: {name: here, python: /no/python}", "target.python: /no/python is not a program on"),
+    ],
+    ids=["infeasible", "target"],
+)
+def test_what_the_target_cannot_do_is_located(machine_site: Site, section: str, sentence: str) -> None:
+    path = machine_site.write(f"application: {{name: plain, type: hpc, executable: sh}}\n{section}\n")
+    one_sentence(machine_site.play("deploy"), f"{path}:2: {sentence}")
