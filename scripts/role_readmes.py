@@ -8,12 +8,30 @@ from typing import Any
 import yaml
 
 TOP = Path(__file__).resolve().parent.parent
+PLAN = '{}_plan: "{{{{ decided.plan }}}}" # of modak.deploy.optimise'
 USES = {
-    "application": "application_definition: {name: hello, type: hpc, executable: hostname, outputs: []}",
-    "batch_job": 'batch_job_plan: "{{ decided.plan }}" # of modak.deploy.optimise',
-    "image": 'image_plan: "{{ decided.plan }}" # of modak.deploy.optimise',
+    "application": ["application_definition: {name: hello, type: hpc, executable: hostname}"],
+    "batch_job": [PLAN.format("batch_job")],
+    "benchmark": [
+        "benchmark_application: {name: solver, type: hpc, executable: /opt/solver/bin/solver}",
+        "benchmark_levers: [malloc-hugepages] # besides the default and modak's choice",
+    ],
+    "cloud": [PLAN.format("cloud")],
+    "image": [PLAN.format("image")],
+    "inference": [
+        "inference_document: convert.yml # which models are converted, and how",
+        "inference_input: test.npz",
+    ],
+    "tune": [
+        "tune_application:",
+        "  name: solver",
+        "  type: hpc",
+        "  executable: /opt/solver/bin/solver",
+        "  progress: 'step (\\d+)'",
+        "  workload: {model: my-solver, unit: iteration, units: 1500}",
+    ],
 }
-"""Variables of the example, for roles that need one variable only."""
+"""Variables of the example; the role tosca has none, since only the library's playbooks use it."""
 
 
 def text_of(value: Any) -> str:
@@ -29,8 +47,30 @@ def default_of(option: dict[str, Any]) -> str:
     value = option.get("default")
     if value in (None, {}, [], ""):
         return ""
-    shown = str(value).lower() if isinstance(value, bool) else value
+    shown = yaml.safe_dump(value, default_flow_style=True).removesuffix("\n").removesuffix("\n...")
     return f"`{shown}`".replace("|", "\\|")
+
+
+def type_of(option: dict[str, Any]) -> str:
+    """Return the type of a variable, with that of a list's elements, or its choices."""
+    if choices := option.get("choices"):
+        return ", ".join(f"`{choice}`" for choice in choices if choice != "")
+    kind = option.get("type", "str")
+    return f"{kind} of {option['elements']}" if "elements" in option else str(kind)
+
+
+def variables(options: dict[str, Any], main: str, shown: dict[str, Any]) -> list[str]:
+    """Return the table of an entry point's variables, without those that ``main``, the first one, has ``shown``."""
+    repeated = len(shown) > 0 and all(options.get(key) == value for key, value in shown.items())
+    own = {key: value for key, value in options.items() if not (repeated and key in shown)}
+    lines = [f"Its variables are those of `{main}`{', and:' if own else '.'}\n"] if repeated else []
+    if own:
+        lines.append("| variable | type | default | meaning |\n|---|---|---|---|")
+        for key, option in own.items():
+            meaning = text_of(option.get("description", ""))
+            lines.append(f"| `{key}` | {type_of(option)} | {default_of(option)} | {meaning} |")
+        lines.append("")
+    return lines
 
 
 def readme(role: Path) -> str:
@@ -39,26 +79,24 @@ def readme(role: Path) -> str:
     about = yaml.safe_load((role / "meta" / "main.yml").read_text())["galaxy_info"]
     parts = [f"# modak.deploy.{role.name}\n", f"{about['description']}.\n"]
     if role.name in USES:
+        lines = "\n".join(f"        {line}" for line in USES[role.name])
         parts.append(f"""```yaml
-- hosts: all
+- hosts: localhost # or hosts of your inventory
   gather_facts: false
   roles:
     - role: modak.deploy.{role.name}
       vars:
-        {USES[role.name]}
+{lines}
 ```
 """)
+    first: tuple[str, dict[str, Any]] = ("", {})
     for name, spec in specs.items():
         parts.append(f"## {'Use' if name == 'main' else f'Entry point `{name}`'}\n")
         parts.append(f"{text_of(spec['short_description'])}.\n")
         parts += [f"{text_of(line)}\n" for line in spec.get("description", [])]
         if options := spec.get("options"):
-            parts.append("| variable | type | default | meaning |\n|---|---|---|---|")
-            parts += [
-                f"| `{key}` | {o.get('type', 'str')} | {default_of(o)} | {text_of(o.get('description', ''))} |"
-                for key, o in options.items()
-            ]
-            parts.append("")
+            parts += variables(options, *first)
+            first = (first[0] or name, first[1] or options)
     parts.append(f"""## More
 
 `ansible-doc -t role modak.deploy.{role.name}` shows the same. Made by `python scripts/role_readmes.py`.

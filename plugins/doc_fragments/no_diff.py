@@ -13,6 +13,6 @@ class ModuleDocFragment:
 options: {}
 attributes:
   diff_mode:
-    description: There is nothing to differ.
+    description: There are no differences to show.
     support: none
 """

@@ -13,7 +13,7 @@ class ModuleDocFragment:
 options:
   search_paths:
     description:
-      - Folders on the controller in which relative paths of the application are looked for first, in order.
+      - Folders on the controller that are searched first for relative paths of the application, in this order.
       - Then come the folders of documents, of the playbook, of the inventory, and the working directory.
     type: list
     elements: path

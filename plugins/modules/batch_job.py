@@ -8,35 +8,36 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: batch_job
-short_description: Run the job of a plan on a machine or a cluster, once
+short_description: Run the job of a Plan on a machine or a cluster, once
 version_added: "0.1.0"
 description:
-  - Copies the files of a plan to the target of the play, submits its job to the scheduler that the plan names, waits
+  - Copies the files of a Plan to the target of the play, submits its job to the scheduler that the Plan names, waits
     until it has ended, and fetches its results.
-  - A job is submitted once. It carries a tag made from the plan, in the scheduler and in its folder on the target, so a
+  - A job is submitted once. It carries a tag made from the Plan, in the scheduler and in its folder on the target, so a
     task that runs again finds the queued, running or completed job and follows it, whatever happened to the first run.
-    A plan that does something else has another tag and is another job.
-  - A job that failed, was cancelled, timed out or was lost is not what was asked for. A task that runs again submits it
-    again as its next attempt, says so, and returns the end of the attempt before as RV(previous). What that one left is
-    moved to C(attempts/NUMBER) in the job's folder on the target, and its logs and its end in the results. The last
-    five attempts are kept, and what the application wrote of the last one.
+    A Plan that does something else has another tag and is another job.
+  - A job that failed, was cancelled or timed out is submitted again, as its next attempt, by a task that runs again.
+    The task says so, and returns the end of the previous attempt as RV(previous). The files of that attempt are moved
+    to C(attempts/NUMBER) in the job's folder on the target, and its logs and its end in the results. The last five
+    attempts are kept, and the working directory of the latest one. A job that was lost after it had started may have
+    done its work, and is run again only with O(state=restarted).
   - The target needs a POSIX shell, C(tar) and the scheduler's commands. It needs no Python.
-  - A plan for a target of type C(kubernetes) runs as a Job of the cluster. The controller creates, follows and deletes
+  - A Plan for a target of type C(kubernetes) runs as a Job of the cluster. The controller creates, follows and deletes
     it, with the credentials of C(kubectl). O(plans), O(follow) and another O(template) are not supported there.
   - While the task waits, each change of the job's state is shown in one line, with the reason for which it waits and
     the start that Slurm or OpenPBS expects, where they say so. A position in the queue is not shown, because no
-    scheduler's answer about single jobs holds one. To stop the task does not stop the job.
+    scheduler's answer about single jobs holds one. Stopping the task does not stop the job.
 extends_documentation_fragment:
   - modak.deploy.search
   - modak.deploy.secrets
 author: the modak authors (@modak)
 options:
   plan:
-    description: The plan, as M(modak.deploy.optimise) returns it. This or O(plans) is required.
+    description: The Plan, as M(modak.deploy.optimise) returns it. This or O(plans) is required.
     type: dict
   plans:
     description:
-      - The plans of several jobs of the target, in place of O(plan). They are submitted together, waited for together,
+      - The Plans of several jobs of the target, in place of O(plan). They are submitted together, waited for together,
         and their results fetched together, which takes a few connections and not several for each job.
       - With O(wait=false) a job that was just submitted is returned as V(queued), and the scheduler is not asked again.
       - Each job is submitted once, as it is alone. Where some cannot be submitted the task fails, and the others go on.
@@ -56,7 +57,7 @@ options:
     type: bool
     default: true
   timeout:
-    description: Seconds to wait for the job's end, with V(0) for no limit. The job goes on when they are over.
+    description: Longest time to wait for the job's end in seconds; no limit when V(0). The job continues afterwards.
     type: int
     default: 0
   outage:
@@ -77,16 +78,16 @@ options:
     default: results
   record:
     description:
-      - Add what the completed job took to the measurements of the user who runs the play. The next plan knows it then.
+      - Add the times of the completed job to the measurements of the user who runs the play, for later Plans.
       - A job that exists already is added once. Whether it is new does not count as a change.
       - The store is the address in the environment variable E(MODAK_MEASUREMENTS), or a file in the user's data folder.
-      - Where nothing is said, what a job has tried is added, and what it took as a whole where it ran undisturbed,
-        with next to nothing else on its node when it started. V(false) leaves it.
+      - When absent, what the job tried is added, and its time as a whole only if it ran undisturbed, with hardly any
+        other work on its node when it started. V(false) adds nothing.
     type: bool
   retry:
     description:
-      - Whether a job that ended in any other way than completed is run again. With V(false) its status is returned.
-      - The option C(retry) of the plan's job by default, which is V(true) where nothing is said.
+      - Whether a job that did not complete is run again. With V(false) its status is returned.
+      - By default as C(retry) of the Plan's job says, which is V(true) unless the document sets it.
     type: bool
   template:
     description: Jinja template of the job script on the controller, in place of the one of the role batch_job.

@@ -18,10 +18,10 @@ extends_documentation_fragment:
 author: the modak authors (@modak)
 options:
   plan:
-    description: The plan of the job, as M(modak.deploy.optimise) returned it.
+    description: The Plan of the job, as M(modak.deploy.optimise) returned it.
     type: dict
   directory:
-    description: The job's folder on the target, as an absolute path, where the plan is not available.
+    description: The job's folder on the target, as an absolute path, where the Plan is not available.
     type: str
 attributes:
   check_mode:

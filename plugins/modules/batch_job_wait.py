@@ -19,12 +19,12 @@ extends_documentation_fragment:
 author: the modak authors (@modak)
 options:
   plans:
-    description: The plans of the jobs, as M(modak.deploy.optimise) returned them; each run has its own name.
+    description: The Plans of the jobs, as M(modak.deploy.optimise) returned them; each run has its own name.
     type: list
     elements: dict
     required: true
   timeout:
-    description: Seconds to wait for the jobs' ends, with V(0) for no limit. The jobs go on when they are over.
+    description: Longest time to wait for the jobs' ends in seconds; no limit when V(0). The jobs continue afterwards.
     type: int
     default: 0
   outage:
@@ -33,7 +33,7 @@ options:
     default: 900
   results:
     description:
-      - Folder on the controller that gets a folder of each run's name. It may be relative to the current one.
+      - Folder on the controller; each run gets a folder of its name in it. It may be relative to the working directory.
       - In a play of several hosts it gets a folder for each host first; see M(modak.deploy.batch_job).
     type: path
     default: results
@@ -63,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 jobs:
-  description: The jobs in the order of the plans, with the keys that M(modak.deploy.batch_job) returns.
+  description: The jobs in the order of the Plans, with the keys that M(modak.deploy.batch_job) returns.
   returned: when the jobs were found
   type: list
   elements: dict

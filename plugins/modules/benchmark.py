@@ -27,10 +27,10 @@ options:
     type: dict
     required: true
   target:
-    description: Where, the section C(target); this machine when absent.
+    description: Where it is measured, the section C(target); this machine when absent.
     type: dict
   request:
-    description: The section C(request).
+    description: Objectives and limits for the decision, the section C(request).
     type: dict
   job:
     description: Options of the benchmark's job, the section C(job).
@@ -61,10 +61,10 @@ options:
     description: Maximum number of rounds; 30 when absent.
     type: int
   width:
-    description: End when each mean is known to this share of it with 95 percent; 0.03 when absent.
+    description: Stop when the 95 % interval of each mean is within this share of it; 0.03 when absent.
     type: float
   limit:
-    description: No round begins after this time, in seconds or such as C(30m); 1h when absent.
+    description: No round begins after this time, in seconds or as text such as C(30m); 1h when absent.
     type: raw
   seed:
     description: Seed of the order within the rounds; 1 when absent. Another one makes another job.
@@ -73,16 +73,16 @@ options:
     description: How often a disturbed run is repeated within its round; 2 when absent.
     type: int
   others:
-    description: Share of the processors that others may use before a run counts as disturbed; 0.1 when absent.
+    description: Share of the processors that other processes may use before a run counts as disturbed; 0.1 when absent.
     type: float
   tolerance:
-    description: Relative difference of results from the default's that is allowed; 0.0001 when absent.
+    description: Permitted relative difference of results from the default's; 0.0001 when absent.
     type: float
   compare:
     description: Compare results with the default's; true when absent.
     type: bool
   results:
-    description: Folder on the controller that gets a folder of the run's name.
+    description: Folder on the controller; the run gets a folder of its name in it.
     type: path
     default: results
   record:

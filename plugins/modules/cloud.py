@@ -11,8 +11,8 @@ module: cloud
 short_description: Decide what is created and deleted at a provider of instances
 version_added: "0.1.0"
 description:
-  - Says what a Plan for a target of type C(cloud) needs at its provider, what to do about what exists already, and
-    what to delete. It contacts nobody; the role M(modak.deploy.cloud) lists, creates and deletes.
+  - Decides what a Plan for a target of type C(cloud) needs at its provider, what to do with existing resources, and
+    what to delete. It contacts nobody; the role C(modak.deploy.cloud) lists, creates and deletes.
   - Keeps a record and the instance's SSH host key in the user's state folder before anything is created.
 extends_documentation_fragment:
   - modak.deploy.no_diff
@@ -27,7 +27,7 @@ options:
         its deployment as C(cloud.deployment), except for V(identify).
     type: dict
   name:
-    description: With which a new name of a deployment begins.
+    description: Prefix for a new name of a deployment.
     type: str
     default: ""
   step:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deployment
-short_description: Check the description of a deployment and tell how to reach its target
+short_description: Check the description of a deployment and return how to reach its target
 version_added: "0.1.0"
 description:
   - Checks the sections of a deployment document as a whole, and names every unknown key and wrong value.
   - Returns the host of each target, with the variables that Ansible needs to reach it.
-  - A host of the inventory may describe itself as a target in its variable C(modak_site), with the keys of the section
-    C(target); what the document says of the target stands over it.
-  - A target may name a site of the user's files of sites instead, by its name or as a mapping with the key C(site); its
-    settings stand over C(modak_site), and a warning says so where a host has both.
+  - A host of the inventory may be described as a target by its variable C(modak_site), with the keys of the section
+    C(target); keys of the document take precedence.
+  - A target may instead name a site of the user's files of sites, by its name or as a mapping with the key C(site); its
+    settings take precedence over C(modak_site), and a warning says so if a host has both.
   - Runs on the controller and contacts nothing.
 extends_documentation_fragment:
   - modak.deploy.no_diff
@@ -27,14 +27,14 @@ options:
       - Deployment documents, as a list of files or as text with commas between them. Sections of a later document take
         the place of an earlier one's.
       - They are read as data, with their lines in errors. Nothing in them is rendered as a template.
-      - The sections must not be given besides.
+      - The sections must not be given as well.
     type: raw
   application:
     description:
-      - What is run. One that is missing fails with a sentence that says so, unless O(image) is given.
+      - What is run; an error if missing, unless O(image) is given.
     type: raw
   other_targets:
-    description: Targets that would do as well, a list of such sections.
+    description: Alternative targets, a list of such sections.
     type: raw
   image:
     description:

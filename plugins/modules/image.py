@@ -11,7 +11,7 @@ module: image
 short_description: Bring a container image to a target, or build it there, once
 version_added: "0.1.0"
 description:
-  - Sees to it that a container image lies on the target of the play and is what it should be.
+  - Ensures that a container image is on the target of the play and passes its checks.
   - An image of a registry is pulled by its digest, once for all machines that share the image folder, and put in place
     by renaming, however many tasks ask for it at the same time. An image that the catalogue describes is built from its
     definition as a job on the target, and never twice from the same definition.
@@ -23,13 +23,13 @@ author: the modak authors (@modak)
 options:
   plan:
     description:
-      - A plan, as M(modak.deploy.optimise) returns it, whose image is needed for its runtime.
-      - With a plan that runs natively the task does nothing.
+      - A Plan, as M(modak.deploy.optimise) returns it, whose image is needed for its runtime.
+      - With a Plan that runs natively the task does nothing.
     type: dict
   name:
     description:
       - A name of the catalogue, a reference (C(docker://), C(oras://), C(library://)), or the absolute path of a file
-        on the target, without a plan.
+        on the target, without a Plan.
     type: str
   digest:
     description:
@@ -37,7 +37,7 @@ options:
         stands for now, so that V(absent) removes what was brought.
     type: str
   target:
-    description: The target as in a deployment's document, without a plan; a plain machine when absent.
+    description: The target as in a deployment's document, without a Plan; a plain machine when absent.
     type: dict
   job:
     description:
@@ -54,7 +54,7 @@ options:
     default: present
   runtime:
     description:
-      - The container runtime that the image is for, without a plan.
+      - The container runtime that the image is for, without a Plan.
       - V(apptainer), V(singularity), V(podman), V(docker), V(charliecloud), or one that another distribution adds.
     type: str
     default: apptainer
@@ -66,7 +66,7 @@ options:
     type: str
     choices: [gzip, zstd, lz4, none]
   microarchitecture:
-    description: What a source build is compiled for, by archspec's name, without a plan.
+    description: Microarchitecture that a source build is compiled for, by archspec's name, without a Plan.
     type: str
   keys:
     description: Files of public keys, PEM or PGP, on the controller. The image must carry a signature by one of them.
@@ -74,21 +74,21 @@ options:
     elements: path
     default: []
   catalogue:
-    description: Folders on the controller with a site's own images and recipes, besides those of the plan.
+    description: Folders on the controller with a site's own images and recipes, besides those of the Plan.
     type: list
     elements: str
     default: []
   search_paths:
-    description: Folders on the controller in which relative catalogue folders are looked for, in order.
+    description: Folders on the controller that are searched for relative catalogue folders, in this order.
     type: list
     elements: path
     default: []
   network:
-    description: A build asks the package index itself, instead of getting its Python packages from the controller.
+    description: A build downloads its Python packages from the package index; otherwise the controller sends them.
     type: bool
     default: false
   timeout:
-    description: Seconds to wait for a build, with V(0) for no limit. The build goes on when they are over.
+    description: Longest time to wait for a build in seconds; no limit when V(0). The build continues afterwards.
     type: int
     default: 0
   logs:
@@ -110,7 +110,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have the image of a plan on the target
+- name: Have the image of a Plan on the target
   modak.deploy.image:
     plan: "{{ decision.plan }}"
 
@@ -133,7 +133,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 image:
-  description: The image; null for a plan that runs natively.
+  description: The image; null for a Plan that runs natively.
   returned: success
   type: dict
   contains:

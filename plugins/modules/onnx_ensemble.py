@@ -36,7 +36,7 @@ options:
     choices: [present, absent]
     default: present
   force:
-    description: Write the bundle again though nothing has changed. Models that were converted before are taken.
+    description: Write the bundle again even if nothing has changed. Models that were converted before are reused.
     type: bool
     default: false
   jobs:

@@ -11,7 +11,7 @@ module: optimise
 short_description: Decide how to run an application on a target
 version_added: "0.1.0"
 description:
-  - Asks the task's host about itself, chooses among all candidates by measurements and models, and returns the Plan.
+  - Discovers the task's host, chooses among all candidates by measurements and models, and returns the Plan.
   - The decision is made on the controller; the host needs a POSIX shell, and no Python.
   - Nothing is submitted. The same input gives the same Plan, byte for byte except its date.
 extends_documentation_fragment:
@@ -40,12 +40,12 @@ options:
       - The better Plan is returned, and describes the other one. It is kept in O(results).
     type: dict
   other_targets:
-    description: Targets that would do as well, the section C(other_targets). The best is taken. Needs O(answers).
+    description: Alternative targets, the section C(other_targets). The best is chosen. Needs O(answers).
     type: list
     elements: dict
     default: []
   ask:
-    description: Only ask the task's host about itself, and return its RV(answer); nothing is decided.
+    description: Only discover the task's host, and return its RV(answer); nothing is decided.
     type: bool
     default: false
   answers:
@@ -63,7 +63,7 @@ options:
     default: {}
   part:
     description:
-      - The task's host is one of several targets, so that a Plan for more of them stays in O(results).
+      - The task's host is one of several targets; a Plan in O(results) that covers more of them is not replaced.
       - That it cannot run the application is not a failure then, and is returned as RV(unplanned) and RV(reason).
     type: bool
     default: false
@@ -79,11 +79,11 @@ options:
       - A Plan that lies there stays as long as the same is asked, though new measurements have come in.
     type: path
   force:
-    description: Plan anew though a kept Plan still holds.
+    description: Plan anew even if a kept Plan still holds.
     type: bool
     default: false
   deployed:
-    description: Return the kept Plan as it is, whatever is asked now; plan when there is none, and keep nothing.
+    description: Return the kept Plan as it is, whatever the description says now; without one, plan and keep nothing.
     type: bool
     default: false
   show:
@@ -141,7 +141,7 @@ reason:
   description: Why none of them can.
   returned: when there is no Plan
   type: str
-  sample: 'on machine: job.gpus: 1 GPUs per node were asked for, and a node of the target machine has none'
+  sample: 'on machine: job.gpus: 1 GPUs per node are requested, but a node of the target machine has none'
 tag:
   description: The mark that the Plan's job carries.
   returned: success

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service
-short_description: Run the service of a plan on a machine until it is undeployed
+short_description: Run the service of a Plan on a machine until it is undeployed
 version_added: "0.1.0"
 description:
-  - Starts the replicas of a plan whose application has the section C(service), waits until they are ready, and leads
+  - Starts the replicas of a Plan whose application has the section C(service), waits until they are ready, and forwards
     clients to them by HAProxy. A replica that ends by itself is started again.
-  - A task that runs again changes nothing, after a check that clients are answered. A plan that does something else is
-    a rolling replacement. New replicas are started on other ports, clients are led to them once they are ready, and
-    the old ones are ended when they have completed their requests. Where a new replica does not become ready, it is
+  - A task that runs again checks that clients are answered, and changes nothing. A Plan that does something else causes
+    a rolling replacement. New replicas are started on other ports, clients are forwarded to them once they are ready,
+    and the old ones are ended when they have completed their requests. If a new replica does not become ready, it is
     ended, the old ones stay, and the task fails with the last lines of its log.
-  - What belongs to a service is recorded on the target before it is started, so that a task that follows one that was
-    killed completes it, and nothing exists twice.
+  - The parts of a service are recorded on the target before they are started. A task after one that was killed
+    completes the deployment, and nothing exists twice.
   - The target needs Linux, a POSIX shell, C(tar), C(haproxy) unless the service has no front, and C(curl), C(wget) or
     C(bash) for HTTP health checks. It needs no Python.
 extends_documentation_fragment:
@@ -27,12 +27,12 @@ extends_documentation_fragment:
 author: the modak authors (@modak)
 options:
   plan:
-    description: The plan, as M(modak.deploy.optimise) returns it.
+    description: The Plan, as M(modak.deploy.optimise) returns it.
     type: dict
     required: true
   state:
     description:
-      - V(present) has the service as the plan describes it.
+      - V(present) has the service as the Plan describes it.
       - V(restarted) replaces every replica besides, although nothing has changed.
       - V(absent) ends the service and removes all that it made on the target, and nothing else.
       - V(looked_up) returns the service as it is, and changes nothing.

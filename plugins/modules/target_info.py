@@ -8,13 +8,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: target_info
-short_description: Ask a target about itself
+short_description: Discover what a target has
 version_added: "0.1.0"
 description:
-  - Tells the task's host's hardware, container runtimes, MPI libraries, Python packages, the file systems of home and
-    workspace with the room that is left, and its scheduler with the partitions or queues, in one round trip.
+  - Returns the host's hardware, container runtimes, MPI libraries, Python packages, the file systems of home and
+    workspace with their free space, and its scheduler with the partitions or queues, in one round trip.
   - The host needs a POSIX shell, and no Python.
-  - Writes what was found as the section C(target) of a deployment document, and compares it with one that is given.
+  - Returns this as the section C(target) of a deployment document as well, and compares it with a given one.
 extends_documentation_fragment:
   - modak.deploy.no_diff
 author: the modak authors (@modak)
@@ -22,7 +22,7 @@ options:
   target:
     description:
       - The target as it is described, the section C(target) of a deployment document.
-      - Without it the scheduler is found out; with it only the one that it names is asked.
+      - Without it the scheduler is detected; with it only the named one is queried.
     type: dict
 attributes:
   check_mode:
@@ -31,7 +31,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Find out what the cluster offers
+- name: Discover the cluster
   modak.deploy.target_info:
   register: found
 

@@ -34,19 +34,19 @@ options:
     description: Options of the job, the section C(job).
     type: dict
   rounds:
-    description: How many jobs to make at most, besides the one that confirms the winner.
+    description: Largest number of jobs, besides the one that confirms the winner.
     type: int
     default: 8
   batch:
-    description: How many configurations a job tries.
+    description: Number of configurations that each job tries.
     type: int
     default: 6
   budget:
-    description: Seconds that the trials of a job may take.
+    description: Longest time for the trials of one job, in seconds.
     type: int
     default: 120
   confirm:
-    description: How often the winner and the default are measured again, in turns.
+    description: Number of times that the winner and the default are measured again, alternately.
     type: int
     default: 3
   results:
