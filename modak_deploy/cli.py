@@ -151,7 +151,8 @@ def plan(
     documents: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE", help="Deployment documents, a later one's sections replacing those before; or a JSON job."
+            metavar="FILE",
+            help="Deployment documents; sections of a later one replace those of earlier ones. Or a JSON job.",
         ),
     ],
     explain: Annotated[bool, typer.Option("--explain", help="Show every candidate and every rejected one.")] = False,
@@ -183,13 +184,15 @@ def plan(
 def tune(
     documents: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="Deployment documents, a later one's sections replacing those before."),
+        typer.Argument(
+            metavar="FILE", help="Deployment documents; sections of a later one replace those of earlier ones."
+        ),
     ],
-    rounds: Annotated[int, typer.Option(min=1, max=100, help="Most jobs, besides the one that confirms.")] = 8,
-    batch: Annotated[int, typer.Option(min=1, max=50, help="Candidates in a job.")] = 6,
-    budget: Annotated[int, typer.Option(min=10, max=86400, help="Seconds of trials in a job.")] = 120,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Most jobs, besides that which confirms the winner.")] = 8,
+    batch: Annotated[int, typer.Option(min=1, max=50, help="Candidates in each job.")] = 6,
+    budget: Annotated[int, typer.Option(min=10, max=86400, help="Seconds of trials in each job.")] = 120,
     confirm: Annotated[int, typer.Option(min=2, max=20, help="Fresh runs of the winner and the default.")] = 3,
-    results: Annotated[Path, typer.Option(metavar="FOLDER", help="For the results of the jobs.")] = Path("results"),
+    results: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the jobs' results.")] = Path("results"),
     search: Search = None,
     config: Config = None,
 ) -> None:
@@ -234,7 +237,7 @@ def convert(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an existing bundle.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Models that are converted at the same time.")] = 1,
-    record: Annotated[bool, typer.Option("--record", help="Add what was timed to your measurements.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Add the times to your measurements.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
 ) -> None:
     """Convert trained models to ONNX, check that they are equal, optimise them, and write a bundle."""
@@ -264,7 +267,7 @@ def infer(
             autocompletion=completing(_providers),
         ),
     ] = "auto",
-    batch: Annotated[int | None, typer.Option(min=1, help="Samples of one call; all at once when absent.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Samples per call; all at once when absent.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of one operator; all cores when absent.")] = None,
     cast: Annotated[bool, typer.Option("--cast", help="Convert numbers to the types of the model's inputs.")] = False,
     only: Annotated[list[str] | None, typer.Option(metavar="OUTPUT", help="Only this output; repeatable.")] = None,
@@ -290,7 +293,7 @@ def serve_model(
         str, typer.Option("--provider", "-p", metavar="NAME", help="auto, cpu, openvino, cuda, tensorrt, ...")
     ] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of one operator; all cores when absent.")] = None,
-    max_batch: Annotated[int, typer.Option(min=1, help="Most samples in one call; 1: requests apart.")] = 32,
+    max_batch: Annotated[int, typer.Option(min=1, help="Most samples per call; 1: requests are not combined.")] = 32,
     max_wait: Annotated[float, typer.Option(min=0, metavar="MS", help="Wait for further requests.")] = 0,
     max_request: Annotated[int, typer.Option(min=1, metavar="MIB", help="Largest request.")] = 64,
     receive_seconds: Annotated[float, typer.Option(min=0.1, help="Time for a request to arrive.")] = 30,
@@ -323,7 +326,7 @@ def report(
         Path | None, typer.Argument(metavar="[RESULTS]", help="Results of one job or of several; see --store.")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The page; a CSV file of the same name goes with it.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page; a CSV file of the same name is beside it.")
     ] = Path("report.html"),
     store: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Report on the measurements of this store.")
@@ -351,7 +354,7 @@ def manifest(
     pull_secret: kubernetes.PullSecret = None,
     gpu: kubernetes.Gpu = "nvidia",
     keep: Annotated[
-        int | None, typer.Option(metavar="SECONDS", min=0, help="Delete the Job this long after its end.")
+        int | None, typer.Option(metavar="SECONDS", min=0, help="Delete the Job so many seconds after its end.")
     ] = None,
     search: kubernetes.Search = None,
     output: Annotated[

@@ -43,7 +43,7 @@ Documents = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE",
-        help="Deployment documents, a later one's sections replacing those before.",
+        help="Deployment documents; sections of a later one replace those of earlier ones.",
         autocompletion=complete_runs,
     ),
 ]
@@ -119,13 +119,13 @@ def deploy(
         typer.Option("--wait/--no-wait", help="Wait for the job's end and fetch its results.", show_default="--wait"),
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Longest time to wait, such as 90 or 30m; the job goes on.")
+        str | None, typer.Option(metavar="TIME", help="Longest time to wait, such as 90 or 30m; the job continues.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Plan and run again although nothing has changed.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show the job's output while it runs.")] = False,
     record: Annotated[
         bool | None,
-        typer.Option("--record/--no-record", help="Add what the job took to your measurements.", show_default=False),
+        typer.Option("--record/--no-record", help="Add the job's times to your measurements.", show_default=False),
     ] = None,
     secret_commands: Annotated[
         bool, typer.Option("--secret-commands", help="Run the commands that secret_environment names.")
@@ -178,9 +178,9 @@ def status(
 
 def logs(
     run: Run,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the job has ended.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=10_000_000, help="Last lines to show.")] = 200,
-    error: Annotated[bool, typer.Option("--error", help="Standard error, where it has a file of its own.")] = False,
+    error: Annotated[bool, typer.Option("--error", help="Show standard error, if it has a file of its own.")] = False,
     task: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="Task of a job array.")] = None,
     extra: Extra = None,
     results: Results = None,
@@ -188,7 +188,7 @@ def logs(
     json: Json = False,
     config: Config = None,
 ) -> None:
-    """Show what a job has written."""
+    """Show the output of a job."""
     from modak_deploy.deploy.jobs import logs as show
     from modak_deploy.deploy.screen import Screen
     from modak_deploy.errors import InputError
@@ -258,7 +258,7 @@ def why(
     json: Json = False,
     config: Config = None,
 ) -> None:
-    """Show why a run is run as it is: every candidate, and what the decision rests on."""
+    """Show the decision behind a run: every candidate, and the reasons."""
     from modak_deploy.deploy.jobs import why as explain
     from modak_deploy.deploy.screen import Screen
 

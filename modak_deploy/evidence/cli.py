@@ -25,7 +25,8 @@ app = typer.Typer(
 Least = Annotated[int | None, typer.Option("--least", help="Minimum number of rounds; 5 when absent.")]
 Most = Annotated[int | None, typer.Option("--most", help="Maximum number of rounds; 30 when absent.")]
 Width = Annotated[
-    float | None, typer.Option(help="End when each mean is known to this share of it (95 %); 0.03 when absent.")
+    float | None,
+    typer.Option(help="End when the 95 % interval of each mean is within this share of it; 0.03 when absent."),
 ]
 Limit = Annotated[
     str | None, typer.Option("--limit", metavar="TIME", help="No round begins after it, such as 30m; 1h when absent.")
@@ -33,7 +34,9 @@ Limit = Annotated[
 Seed = Annotated[int | None, typer.Option(help="Seed of the order within the rounds; 1 when absent.")]
 Others = Annotated[
     float | None,
-    typer.Option(help="Share of the processors that others may use before a run is repeated; 0.1 when absent."),
+    typer.Option(
+        help="Share of the processors that other processes may use before a run is repeated; 0.1 when absent."
+    ),
 ]
 
 
@@ -70,7 +73,7 @@ def run(
     seed: Seed = None,
     others: Others = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="Relative difference from the default's results that is allowed.")
+        float | None, typer.Option(help="Permitted relative difference from the default's results.")
     ] = None,
     compare: Annotated[bool, typer.Option(help="Compare results with the default's.")] = True,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="Results go to a folder of the run's name there.")] = (

@@ -135,7 +135,7 @@ def pull(
 
 @app.command()
 def verify(
-    name: Annotated[str, typer.Argument(metavar="IMAGE", help="Name, reference, a SIF on the target, or a plan.json.")],
+    name: Annotated[str, typer.Argument(metavar="IMAGE", help="Name, reference, a SIF on the target, or a Plan file.")],
     document: Document = None,
     runtime: Runtime = "apptainer",
     microarchitecture: Microarchitecture = None,

@@ -11,7 +11,7 @@ from modak_deploy.answers import answer
 model = typer.Typer(no_args_is_help=True, help="The time model.", rich_markup_mode=None)
 Folder = Annotated[
     Path | None,
-    typer.Option("--folder", metavar="FOLDER", help="Of the model; in your data folder when absent."),
+    typer.Option("--folder", metavar="FOLDER", help="Folder of the model; in your data folder when absent."),
 ]
 
 
@@ -23,10 +23,10 @@ def _tell(text: str) -> None:
 def fit(
     folder: Folder = None,
     evaluation: Annotated[
-        bool, typer.Option(" /--no-evaluation", help="Leave out what it is worth, which takes a fit for each workload.")
+        bool, typer.Option(" /--no-evaluation", help="Skip the evaluation, which needs a fit for each workload.")
     ] = True,
 ) -> None:
-    """Fit the model to everything measured, what ships and what the store has, and keep it for the plans to come."""
+    """Fit the model to all measurements, shipped and your own, and keep it for later Plans."""
     from modak_deploy.optimiser.evaluating import fit_now
     from modak_deploy.performance.modelling import report
     from modak_deploy.performance.paths import model_folder
@@ -40,7 +40,7 @@ def fit(
 
 @model.command()
 def show(folder: Folder = None) -> None:
-    """Show the fitted model: what it was fitted with, and how well it tells what it was not fitted with."""
+    """Show the fitted model: its measurements, and its errors on workloads that were held out."""
     from modak_deploy.performance.modelling import report
     from modak_deploy.performance.paths import model_folder
     from modak_deploy.performance.timemodel import TimeModel
@@ -51,7 +51,7 @@ def show(folder: Folder = None) -> None:
 
 @model.command()
 def evaluate() -> None:
-    """Fit to everything measured but one workload, decide for that one, for each in turn; nothing is kept."""
+    """Hold out each workload in turn, fit the model to the others and decide; nothing is kept."""
     from modak_deploy.optimiser.evaluating import fit_now
     from modak_deploy.performance.modelling import report
 
@@ -60,8 +60,8 @@ def evaluate() -> None:
 
 
 @model.command()
-def scale(name: Annotated[str, typer.Argument(metavar="NAME", help="Of the workload.")]) -> None:
-    """Show how a workload scales: the laws, what was measured, and a table over ranks; seconds are of one unit."""
+def scale(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the workload.")]) -> None:
+    """Show how a workload scales: laws, measurements, and a table over ranks, in seconds per unit."""
     from modak_deploy.performance.records import available_measurements
     from modak_deploy.performance.scaletable import scale_lines, scale_values
 

@@ -12,7 +12,9 @@ from modak_deploy.answers import answer
 from modak_deploy.performance.paths import STORE_VARIABLE
 from modak_deploy.util.completion import completing
 
-measurements = typer.Typer(no_args_is_help=True, help="What was measured.", rich_markup_mode=None)
+measurements = typer.Typer(
+    no_args_is_help=True, help="The measurements that decisions are based on.", rich_markup_mode=None
+)
 Store = Annotated[
     str | None,
     typer.Option(
@@ -67,7 +69,7 @@ def record(
     ),
     store: Store = None,
 ) -> None:
-    """Add what deployed jobs took to the store, so that the next Plan knows it."""
+    """Add the times of deployed jobs to the store, for later Plans."""
     from modak_deploy.catalogue.catalogue import load_catalogue
     from modak_deploy.performance.recording import add_results
 
@@ -93,10 +95,12 @@ def _refit() -> None:
 def export(
     output: Annotated[Path | None, typer.Argument(metavar="FILE", help="Standard output when absent, or -.")] = None,
     workload: Workload = None,
-    shipped: Annotated[bool, typer.Option("--shipped", help="What modak ships, in place of the store.")] = False,
+    shipped: Annotated[
+        bool, typer.Option("--shipped", help="The measurements that ship with modak, in place of the store.")
+    ] = False,
     store: Store = None,
 ) -> None:
-    """Write records as lines of JSON, in an order that depends on nothing but them."""
+    """Write records as JSON lines, in an order that depends only on them."""
     from modak_deploy.errors import InputError
     from modak_deploy.performance.listing import export_lines
     from modak_deploy.util.files import write_atomically
@@ -119,7 +123,9 @@ def export(
 @measurements.command("list")
 def list_records(
     workload: Workload = None,
-    shipped: Annotated[bool, typer.Option("--shipped", help="What modak ships, in place of the store.")] = False,
+    shipped: Annotated[
+        bool, typer.Option("--shipped", help="The measurements that ship with modak, in place of the store.")
+    ] = False,
     store: Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON list.")] = False,
 ) -> None:
