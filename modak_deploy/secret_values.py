@@ -70,7 +70,7 @@ class Reader:
         file = next((candidate for candidate in tried if candidate.is_file()), None)
         if file is None:
             where = ", ".join(str(candidate.parent) for candidate in dict.fromkeys(tried))
-            raise InputError(f"the file '{name}' not found", key=key, hint=f"looked in {where}")
+            raise InputError(f"'{name}' not found", key=key, hint=f"searched in {where}")
         try:
             if stat.S_IMODE(file.stat().st_mode) & 0o077:
                 raise InputError(f"{file} is open to other users", key=key, hint=f"run: chmod 600 {quote(str(file))}")

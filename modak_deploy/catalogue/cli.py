@@ -2,6 +2,7 @@
 
 import json as json_text
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from modak_deploy.answers import answer
+from modak_deploy.errors import InputError
 from modak_deploy.terminal import visible
 from modak_deploy.util.completion import completing
 
@@ -88,7 +90,11 @@ def validate(
     from modak_deploy.catalogue.checking import check_images, check_instances
     from modak_deploy.catalogue.site import catalogue_for
 
-    catalogue = catalogue_for(locations)
+    try:
+        catalogue = catalogue_for(locations)
+    except InputError as error:  # of a location; no document has named it
+        named = ("request", "catalogue")
+        raise error.mapped(lambda d: replace(d, path=()) if d.path == named and not d.source else d) from None
     check_images(catalogue)
     check_instances(catalogue)
     if json:

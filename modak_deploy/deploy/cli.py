@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,14 +28,12 @@ def complete_runs(incomplete: str) -> Iterator[str]:
 
 def complete_extra(incomplete: str) -> Iterator[str]:
     """Yield what ``-e`` takes."""
-    from modak_deploy.deploy.extra import SECTIONS
+    from modak_deploy.deploy.extra import SECTIONS, keys_of
     from modak_deploy.documents import RunOptions
-    from modak_deploy.model.deployment import Deployment
 
     names = [f"{name}=" for name in RunOptions.model_fields]
     for section in SECTIONS:
-        model: Any = Deployment.model_fields[section].annotation
-        names += [f"{section}.{key}=" for key in getattr(model, "model_fields", ())]
+        names += [f"{section}.{key}=" for key in keys_of(section)]
     yield from (name for name in names if name.startswith(incomplete))
 
 

@@ -10,7 +10,7 @@ from modak_deploy.diagnostics import Diagnostic, Location
 from modak_deploy.documents import Description, RunOptions, parse_options
 from modak_deploy.errors import InputError
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.util.text import did_you_mean
+from modak_deploy.util.text import close_match, did_you_mean
 
 SECTIONS = tuple(Deployment.model_fields)
 _ORIGIN = "-e"
@@ -39,10 +39,24 @@ def read_extra(given: Sequence[str]) -> Extra:
         elif len(path) > 1 and path[0] in SECTIONS and path[0] != "other_targets":
             values[path] = _value(value)
         else:
-            hint = did_you_mean(key, [*names, *SECTIONS])
             there = f"there are {', '.join(names)}, and keys of the documents such as job.wall_time"
-            raise InputError(f"the key '{key}' is unknown", source=_ORIGIN, hint=hint or there)
+            raise InputError(f"the key '{key}' is unknown", source=_ORIGIN, hint=_meant(key, names) or there)
     return Extra(options, values)
+
+
+def keys_of(section: str) -> list[str]:
+    """Return the keys of a section, by which ``-e`` names them."""
+    return list(getattr(Deployment.model_fields[section].annotation, "model_fields", ()))
+
+
+def _meant(key: str, names: Sequence[str]) -> str:
+    """Return the hint what an unknown key is meant to be: a key without its section, or a misspelt name."""
+    first, dot, rest = key.partition(".")
+    if dot:
+        section = close_match(first, SECTIONS)
+        return f"did you mean '{section}.{rest}'?" if section else ""
+    holders = [section for section in SECTIONS if key in keys_of(section)]
+    return f"did you mean '{holders[0]}.{key}'?" if holders else did_you_mean(key, [*names, *SECTIONS])
 
 
 def parse(description: Description, extra: Extra) -> tuple[Deployment, RunOptions]:
@@ -58,8 +72,12 @@ def parse(description: Description, extra: Extra) -> tuple[Deployment, RunOption
         _set(changes[section], path, value)
 
     def own(diagnostic: Diagnostic) -> Diagnostic:
-        if any(diagnostic.path[: len(path)] == path for path in extra.values):
-            return replace(diagnostic, source=_ORIGIN, line=None)
+        is_unknown = diagnostic.code == "unknown-key"  # its path is that of the section
+        for path in extra.values:
+            if diagnostic.path[: len(path)] == path or (
+                is_unknown and diagnostic.path == path[:-1] and f"'{path[-1]}'" in str(diagnostic.message)
+            ):
+                return replace(diagnostic, source=_ORIGIN, line=None)
         return diagnostic
 
     try:

@@ -125,9 +125,9 @@ class Selected:
                 notice=lambda text: print(text, file=sys.stderr),
                 deployed=deployed,
             )
+            plan = still_holds(with_secrets(plan, hashes_of(plan, self.reader)), kept)
         except (InputError, InfeasibleError, TargetError) as error:
             raise error.located(self.description.locate) from None
-        plan = still_holds(with_secrets(plan, hashes_of(plan, self.reader)), kept)
         return still_holds(with_image(plan, connections.to(plan.target), search=self.search), kept)
 
 

@@ -76,22 +76,24 @@ def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
     for facts in recognised(answer, expected=target.type if target else ""):
         if target is not None and target.type != facts.name and not facts.wrapped:
             return facts
-        if _answers(facts.name, answer, expected=target is not None):
+        if _answers(facts.name, answer, target):
             return facts
     return None
 
 
-def _answers(name: str, answer: Answer, *, expected: bool) -> bool:
+def _answers(name: str, answer: Answer, target: Target | None) -> bool:
     """Return whether the scheduler has a cluster; TargetError where its commands do not answer."""
     scheduler = registry.get(name)
     for query in scheduler.queries:
         if code := answer.codes.get(query, 0):
             text = answer[query]
-            if not expected and scheduler.no_cluster and scheduler.no_cluster in text:
+            if target is None and scheduler.no_cluster and scheduler.no_cluster in text:
                 return False
             reason = message(Completed(code, text, ""), scheduler.query_prefixes)
             reason = "no answer in time" if code == _TIMED_OUT else reason
-            raise TargetError(f"{name} does not answer on {answer.line('host')}: {reason}")
+            is_here = target is not None and target.host is None
+            hint = "target.host names a cluster's login node; without it, it is this machine" if is_here else ""
+            raise TargetError(f"{name} does not answer on {answer.line('host')}: {reason}", hint=hint)
     return True
 
 

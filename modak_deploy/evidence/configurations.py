@@ -19,7 +19,7 @@ from modak_deploy.model.plan import Candidate, Launch, Plan
 from modak_deploy.model.request import ExactConfiguration, Request
 from modak_deploy.optimiser import make_plan
 from modak_deploy.shell import join
-from modak_deploy.util.text import nearest
+from modak_deploy.util.text import did_you_mean
 
 MOST = 24
 """Configurations that ``all`` measures: the default, and those that are expected to be the fastest."""
@@ -48,14 +48,16 @@ def plans_of(plan: Plan, wanted: Wanted, catalogue: Catalogue) -> list[Plan]:
     chosen = [default, plan.chosen]
     for name in wanted.names:
         if name not in candidates:
-            raise InputError(f"--configuration: '{name}' is not a candidate{nearest(name, candidates)}")
+            hint = did_you_mean(name, candidates) or "'modak plan --explain' lists them"
+            raise InputError(f"--configuration: '{name}' is not a candidate", hint=hint)
         chosen.append(candidates[name])
     if wanted.everything:
         chosen += list(candidates.values())[:MOST]
     configurations = {candidate.name: _exact(plan, _of_candidate(candidate), catalogue) for candidate in chosen}
     for lever in wanted.levers:
         if lever not in catalogue.levers:
-            raise InputError(f"--lever: '{lever}' is not in the catalogue{nearest(lever, catalogue.levers)}")
+            hint = did_you_mean(lever, catalogue.levers) or "'modak catalogue list levers' shows them"
+            raise InputError(f"--lever: '{lever}' is not in the catalogue", hint=hint)
         group = catalogue.levers[lever].group
         kept = [name for name in default.levers if catalogue.levers[name].group != group]
         exact = _of_candidate(default).model_copy(update={"levers": [*kept, lever]})

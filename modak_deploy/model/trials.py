@@ -29,7 +29,10 @@ def parse_budget(value: Any) -> Any:
         if match is None or not 0 < float(match[1]) <= LARGEST_SHARE:
             raise ValueError(f"'{value[:40]}' is not a share of the job above 0% and up to {LARGEST_SHARE:g}%")
         return f"{float(match[1]):g}%"
-    return parse_duration(value)
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; or a share of the job such as '5%'") from None
 
 
 Budget = Annotated[str | int, BeforeValidator(parse_budget, json_schema_input_type=int | str)]

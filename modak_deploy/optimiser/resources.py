@@ -94,9 +94,8 @@ def _check_gpus(deployment: Deployment, where: str, node: Node, partition: Parti
     have = sum(accelerator.count for accelerator in node.accelerators)
     is_described = partition is not None or bool(node.accelerators) or node.cores is not None
     if gpus > have and is_described:
-        raise InfeasibleError(
-            f"{gpus} GPUs per node are requested, but a node of {where} has {have or 'none'}", key="job.gpus"
-        )
+        asked = f"{plural(gpus, 'GPU')} per node {'is' if gpus == 1 else 'are'} requested"
+        raise InfeasibleError(f"{asked}, but a node of {where} has {have or 'none'}", key="job.gpus")
 
 
 def _check_limits(deployment: Deployment, where: str, node: Node, partition: Partition | None) -> None:

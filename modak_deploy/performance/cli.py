@@ -135,8 +135,11 @@ def list_records(
     if as_json:
         typer.echo(json.dumps(listed(store, workload=workload, shipped=shipped), indent=2, ensure_ascii=False))
         return
-    for line in list_lines(store, workload=workload, shipped=shipped):
+    lines = list(list_lines(store, workload=workload, shipped=shipped))
+    for line in lines:
         typer.echo(line)
+    if not lines:
+        typer.echo("no measurements; --shipped lists those that ship with modak", err=True)
 
 
 @measurements.command()

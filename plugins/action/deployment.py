@@ -50,7 +50,7 @@ class ActionModule(ModakAction):
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         check_extra_variables(self._loader, arguments["variables"], arguments["playbook"])
         variables = {name: arguments[name] for name in OPTIONS}
-        if arguments["documents"]:
+        if arguments["documents"] is not None:
             sections, deployment, options = self._from_documents(arguments, variables, task_vars)
         else:
             sections, deployment = self._from_variables(arguments, task_vars)

@@ -78,10 +78,8 @@ class ActionModule(ModakAction):
             return self._ask(deployment, task_vars)
         try:
             plan = self._plan(deployment, kept, arguments, task_vars)
-        except TargetError as error:
-            raise _located(error, arguments["documents"]) from None
-        except (InfeasibleError, OptionError) as error:
-            if not arguments["part"]:
+        except (InfeasibleError, InputError, TargetError) as error:
+            if not arguments["part"] or not isinstance(error, InfeasibleError | OptionError):
                 raise _located(error, arguments["documents"]) from None
             search = search_folders(arguments["search_paths"], task_vars)
             return _refused(unplanned(deployment, search=search, reason=_reason(error, arguments["documents"])))

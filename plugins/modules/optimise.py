@@ -141,7 +141,7 @@ reason:
   description: Why none of them can.
   returned: when there is no Plan
   type: str
-  sample: 'on machine: job.gpus: 1 GPUs per node are requested, but a node of the target machine has none'
+  sample: 'on machine: job.gpus: 1 GPU per node is requested, but a node of the target machine has none'
 tag:
   description: The mark that the Plan's job carries.
   returned: success

@@ -79,7 +79,7 @@ class ModakAction(ActionBase):
         given = {name: plain(value) for name, value in self._task.args.items()}
         checked = ArgumentSpecValidator(self.ARGUMENTS).validate(given)
         if errors := checked.errors.errors:
-            start = f"Unsupported parameters for ({self._load_name}) module: "
+            start = f"Unsupported parameters for ({self._task.action}) module: "
             is_unsupported = isinstance(errors[0], UnsupportedError)
             raise AnsibleActionFail(f"{start if is_unsupported else ''}{errors[0].msg}", obj=self._task.args)
         return {**given, **checked.validated_parameters}

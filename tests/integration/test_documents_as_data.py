@@ -123,6 +123,7 @@ def test_what_a_document_says_of_the_run_counts_and_a_variable_overrides_it(mach
 FAULTS: list[tuple[list[str], str]] = [
     (["-e", "forse=true"], "the extra variable 'forse' is unknown; did you mean 'force'?"),
     (["-e", "wait=maybe"], "wait: must be true or false, not 'maybe'"),
+    (["-e", "deployment="], "the variable 'deployment' is empty; name a file"),
     (["-e", "secret_commands=maybe"], "secret_commands: must be true or false, not 'maybe'"),
     (["-e", '{"target": {"name": "x"}}'], "the variable 'target' is set as well as 'deployment'"),
     (["-e", "deployment=absent.yml"], "absent.yml: file not found"),
@@ -242,9 +243,19 @@ def test_an_option_that_the_target_does_not_support_is_located(machine_site: Sit
     [
         ("job: {nodes: 2}", "job.nodes: 2 nodes are requested, but a target of type machine is one"),
         ("target: {name: here, python: /no/python}", "target.python: /no/python is not a program on"),
+        ("request: {require_levers: [tcmaloc]}", "request.require_levers: the catalogue has no lever 'tcmaloc'"),
     ],
-    ids=["infeasible", "target"],
+    ids=["infeasible", "target", "input"],
 )
 def test_what_the_target_cannot_do_is_located(machine_site: Site, section: str, sentence: str) -> None:
-    path = machine_site.write(f"application: {{name: plain, type: hpc, executable: sh}}\n{section}\n")
+    (machine_site.folder / "run.py").write_text("")
+    path = machine_site.write(f"application: {{name: plain, script: run.py}}\n{section}\n")
     one_sentence(machine_site.play("deploy"), f"{path}:2: {sentence}")
+
+
+def test_a_misspelt_option_of_a_module_names_the_module(machine_site: Site) -> None:
+    task = {"modak.deploy.optimise": {"aplication": {"name": "own"}}}
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [task]}
+    (machine_site.folder / "own.yml").write_text(yaml.safe_dump([play]))
+    with machine_site.started(["ansible-playbook", "own.yml"]) as running:
+        one_sentence(running.end(120), "Unsupported parameters for (modak.deploy.optimise) module: aplication.")

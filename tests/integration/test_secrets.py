@@ -109,7 +109,7 @@ def test_undeploy_removes_the_file_of_a_job_that_never_began(machine_site: Site,
     [
         (lambda f: None, 4, "FROM_COMMAND: a command on the controller is run only where its user permits it"),
         (lambda f: (f / "token").chmod(0o644), 6, "token is open to other users; run: chmod 600"),
-        (lambda f: (f / "token").unlink(), 6, "FROM_FILE: the file 'token' not found; looked in"),
+        (lambda f: (f / "token").unlink(), 6, "FROM_FILE: 'token' not found; searched in"),
         (lambda f: (f / "token").write_text("\n"), 6, "FROM_FILE: the value is empty"),
         (lambda f: (f / "printed").unlink(), 6, "FROM_COMMAND: the command 'cat' ended with exit code 1"),
         (lambda f: None, 0, "FROM_VAULT: the variable 'token_in_vault' is not set"),

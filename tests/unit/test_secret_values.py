@@ -55,7 +55,7 @@ def test_one_line_end_is_not_part_of_a_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("secret", "sentence"),
     [
-        ({"file": "absent"}, "TOKEN: the file 'absent' not found; looked in"),
+        ({"file": "absent"}, "TOKEN: 'absent' not found; searched in"),
         ({"file": "open"}, "open is open to other users; run: chmod 600"),
         ({"file": "vault"}, "is encrypted by Ansible's vault; use 'variable'"),
         ({"file": "empty"}, "TOKEN: the value is empty"),

@@ -34,6 +34,21 @@ def described(folder: Path, text: str, *extra: str) -> Deployment:
     return parse(read_description(path), read_extra(extra))[0]
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("wall_time=3", "the key 'wall_time' is unknown; did you mean 'job.wall_time'?"),
+        ("jobs.wall_time=3", "the key 'jobs.wall_time' is unknown; did you mean 'job.wall_time'?"),
+        ("forse=true", "the key 'forse' is unknown; did you mean 'force'?"),
+        ("job.wall_tme=3", "job: unknown key 'wall_tme'; did you mean 'wall_time'?"),
+    ],
+)
+def test_a_misspelt_key_is_told_to_be_of_the_command_line(folder: Path, given: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        described(folder, "job: {nodes: 1}\n", given)
+    assert str(caught.value) == f"-e: {message}"
+
+
 @pytest.mark.parametrize("target", ["target: cluster\n", "target: {site: cluster, user: alice}\n"])
 def test_the_other_settings_of_a_site_stay(folder: Path, target: str) -> None:
     given = ("target.python=/mine", "job.wall_time=30")

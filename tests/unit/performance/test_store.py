@@ -155,6 +155,9 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("MODAK_MEASUREMENTS", raising=False)
 
 
+NOTHING = "no measurements; --shipped lists those that ship with modak\n"
+
+
 def run(*words):
     return CliRunner().invoke(measurements, [str(word) for word in words], catch_exceptions=False)
 
@@ -204,7 +207,7 @@ def test_import_list_export_forget(tmp_path):
     number = run("list").output.split()[0]
     assert "1 forgotten" in run("forget", number).output
     assert "31 forgotten" in run("forget", "--all").output
-    assert run("list").output == ""
+    assert (run("list").stdout, run("list").stderr) == ("", NOTHING)
 
 
 def test_what_ships_is_listed_without_a_store(tmp_path):
@@ -252,7 +255,7 @@ def test_one_bad_file_keeps_all_out(tmp_path):
     bad.write_text('{"schema": "modak.measurement/2"}\n')
     with pytest.raises(InputError, match=r"must be 'modak\.measurement/1' or 'modak\.ratio/1'"):
         run("import", SHIPPED / "published-hit.jsonl", bad)
-    assert run("list").output == ""
+    assert (run("list").stdout, run("list").stderr) == ("", NOTHING)
 
 
 def test_decisions_read_the_store_where_there_is_one():
