@@ -59,7 +59,7 @@ Search = Annotated[
     list[Path] | None,
     typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
 ]
-Bundle = Annotated[Path, typer.Argument(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")]
+Bundle = Annotated[Path, typer.Argument(readable=False, metavar="BUNDLE", help="Folder that 'modak convert' wrote.")]
 app = typer.Typer(
     name="modak",
     help="Plan, deploy and tune AI and HPC applications.",
@@ -151,6 +151,7 @@ def plan(
     documents: Annotated[
         list[Path],
         typer.Argument(
+            readable=False,
             metavar="FILE",
             help="Deployment documents; sections of a later one replace those of earlier ones. Or a JSON job.",
         ),
@@ -185,7 +186,9 @@ def tune(
     documents: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE", help="Deployment documents; sections of a later one replace those of earlier ones."
+            readable=False,
+            metavar="FILE",
+            help="Deployment documents; sections of a later one replace those of earlier ones.",
         ),
     ],
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Most jobs, besides that which confirms the winner.")] = 8,
@@ -211,7 +214,9 @@ def discover(
     facts: Annotated[bool, typer.Option("--facts", help="Print all facts as JSON.")] = False,
     check: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Compare the targets of a document or blueprint with what they report."),
+        typer.Option(
+            readable=False, metavar="FILE", help="Compare the targets of a document or blueprint with what they report."
+        ),
     ] = None,
     config: Config = None,
 ) -> None:
@@ -230,7 +235,9 @@ def discover(
 
 @app.command()
 def convert(
-    document: Annotated[Path, typer.Argument(metavar="FILE", help="The models, their data and how they are combined.")],
+    document: Annotated[
+        Path, typer.Argument(readable=False, metavar="FILE", help="The models, their data and how they are combined.")
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FOLDER", help="The bundle; NAME.bundle when absent."),
@@ -323,7 +330,8 @@ def serve_model(
 @app.command()
 def report(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[RESULTS]", help="Results of one job or of several; see --store.")
+        Path | None,
+        typer.Argument(readable=False, metavar="[RESULTS]", help="Results of one job or of several; see --store."),
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The page; a CSV file of the same name is beside it.")

@@ -10,7 +10,7 @@ from modak_deploy.documents.reading import read_text
 from modak_deploy.errors import InputError
 from modak_deploy.model.plan import VERSION, Plan, version_of
 from modak_deploy.state import is_own, remember
-from modak_deploy.util.files import PRIVATE, write_atomically
+from modak_deploy.util.files import PRIVATE, exists, write_atomically
 
 PLAN_FILE = "plan.json"
 
@@ -36,10 +36,14 @@ def kept_plan(results: Path, name: str) -> Kept | None:
     modak wrote it.
     """
     path = results / name / PLAN_FILE
-    if not path.exists():
+    if not exists(path):
         return None
     hint = "remove it, or deploy with force=true, to plan anew"
-    if not path.is_file():  # a pipe would be waited for without end
+    try:
+        is_file = path.is_file()  # a pipe would be waited for without end
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", source=path, code="file-unreadable") from None
+    if not is_file:
         raise InputError("this is not a file", source=path, hint=f"{hint}")
     text = read_text(path)
     try:

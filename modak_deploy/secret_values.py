@@ -1,5 +1,6 @@
 """The values of ``secret_environment``: read on the controller, handed to the job in a private file, never shown."""
 
+import os.path
 import secrets
 import stat
 import subprocess
@@ -67,7 +68,8 @@ class Reader:
     def _of_file(self, key: str, name: str) -> str:
         path = Path(name).expanduser()
         tried = [path] if path.is_absolute() else [folder / path for folder in self.search or (Path(),)]
-        file = next((candidate for candidate in tried if candidate.is_file()), None)
+        # Not Path.is_file, which fails in a folder of others.
+        file = next((candidate for candidate in tried if os.path.isfile(candidate)), None)  # noqa: PTH113
         if file is None:
             where = ", ".join(str(candidate.parent) for candidate in dict.fromkeys(tried))
             raise InputError(f"'{name}' not found", key=key, hint=f"searched in {where}")

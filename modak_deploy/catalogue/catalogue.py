@@ -5,6 +5,7 @@ none, and to make these 24 classes takes 3 % of a Plan's processor time.
 """
 
 import hashlib
+import os.path
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from modak_deploy.catalogue.recipefiles import contents_beside
 from modak_deploy.documents import check, read_document
 from modak_deploy.errors import InputError
 from modak_deploy.model.image import ImageEntry
+from modak_deploy.util.files import listed
 from modak_deploy.util.text import close_match
 
 if TYPE_CHECKING:
@@ -285,11 +287,16 @@ def _shipped() -> Catalogue:
 
 def sources_of(path: Path) -> list[Source]:
     """Return the files of a catalogue folder, or the one file that ``path`` is."""
-    if path.is_file():
+    # Not Path.is_file and Path.is_dir, which fail in a folder of others.
+    if os.path.isfile(path):  # noqa: PTH113
         return [_source(path)]
-    if not path.is_dir():
+    if not os.path.isdir(path):  # noqa: PTH112
         raise InputError("catalogue folder or file not found", source=path)
-    return [_source(file) for file in sorted(path.glob("*.yaml"))]
+    try:
+        files = listed(path, "*.yaml")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", source=path, code="file-unreadable") from None
+    return [_source(file) for file in files]
 
 
 def _source(path: Path) -> Source:

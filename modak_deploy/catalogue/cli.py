@@ -106,7 +106,7 @@ def validate(
 
 @app.command()
 def add(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="levers*.yaml, images*.yaml, ...")],
+    file: Annotated[Path, typer.Argument(readable=False, metavar="FILE", help="levers*.yaml, images*.yaml, ...")],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The site's catalogue folder; made when absent.")],
     replace: Annotated[bool, typer.Option("--replace", help="Replace a file of the same name.")] = False,
 ) -> None:
@@ -119,7 +119,9 @@ def add(
 
 @app.command("import-prices")
 def import_prices(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="AWS's price list of EC2 for a region, index.json.")],
+    file: Annotated[
+        Path, typer.Argument(readable=False, metavar="FILE", help="AWS's price list of EC2 for a region, index.json.")
+    ],
     region: Annotated[str, typer.Option(metavar="REGION", help="The provider's name of the region.")],
 ) -> None:
     """Print a catalogue file of instance types with the prices of a provider's price list."""

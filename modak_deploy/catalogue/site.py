@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.util.files import write_atomically
+from modak_deploy.util.files import exists, write_atomically
 
 if TYPE_CHECKING:
     from urllib.request import Request
@@ -34,7 +34,7 @@ def _local(location: str, search: Sequence[Path]) -> Path:
     path = Path(location).expanduser()
     tried = [path] if path.is_absolute() else [folder / path for folder in search or (Path.cwd(),)]
     for candidate in tried:
-        if candidate.exists():
+        if exists(candidate):
             return candidate
     raise InputError(
         f"'{location}' not found", key="request.catalogue", hint=f"looked for {', '.join(map(str, tried))}"

@@ -65,7 +65,10 @@ Extra = Annotated[
     ),
 ]
 Results = Annotated[
-    Path | None, typer.Option("--results", "-r", metavar="FOLDER", help="Folder for results; 'results' when absent.")
+    Path | None,
+    typer.Option(
+        "--results", "-r", readable=False, metavar="FOLDER", help="Folder for results; 'results' when absent."
+    ),
 ]
 Search = Annotated[
     list[Path] | None,

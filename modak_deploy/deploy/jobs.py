@@ -25,6 +25,7 @@ from modak_deploy.model.job import ENDS
 from modak_deploy.model.plan import Plan
 from modak_deploy.optimiser.table import render
 from modak_deploy.terminal import visible
+from modak_deploy.util.files import exists
 
 
 class _Run:
@@ -69,7 +70,7 @@ def status(arguments: Arguments, screen: Screen) -> int:
 
 
 def _are_documents(names: Sequence[str]) -> bool:
-    return all(Path(name).exists() for name in names)
+    return all(exists(Path(name)) for name in names)
 
 
 def _row(arguments: Arguments, connections: Connections, screen: Screen) -> Row:

@@ -1,5 +1,6 @@
 """Which runs a command is about: those that documents describe, or those whose Plans lie in the results folder."""
 
+import os.path
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ from modak_deploy.planning import check_deployed, plan_deployment, still_holds, 
 from modak_deploy.secret_values import Reader, hashes_of
 from modak_deploy.transport.base import Transport
 from modak_deploy.transport.connect import connect
+from modak_deploy.util.files import exists, listed
 
 Notice = Callable[[str], None]
 DOCUMENTS = (".yml", ".yaml", ".json")
@@ -141,10 +143,10 @@ def select(arguments: Arguments) -> Selected:
     extra = read_extra(arguments.extra)
     given = {**extra.options, **arguments.options}
     paths = [Path(name) for name in arguments.names]
-    if len(paths) == 1 and not paths[0].exists():
+    if len(paths) == 1 and not exists(paths[0]):
         options = parse_options(given)
         name = arguments.names[0]
-        if "/" not in name and (results_folder(options) / name / PLAN_FILE).is_file():
+        if "/" not in name and _has_plan(results_folder(options), name):
             if extra.values:
                 raise InputError("keys of documents are not supported with the name of a run", hint="name its document")
             return Selected(name, options, folders([*arguments.search, *map(Path, options.search_paths)], ()), name)
@@ -173,7 +175,7 @@ def select(arguments: Arguments) -> Selected:
 
 
 def _check_documents(paths: Sequence[Path]) -> None:
-    if len(paths) == 1 and paths[0].is_file() and is_job_document(read_document(paths[0]).data):
+    if len(paths) == 1 and exists(paths[0]) and is_job_document(read_document(paths[0]).data):
         raise InputError(
             "a document of the JSON job model cannot be deployed as it is",
             source=paths[0],
@@ -181,10 +183,18 @@ def _check_documents(paths: Sequence[Path]) -> None:
         )
 
 
+def _has_plan(results: Path, name: str) -> bool:
+    try:
+        return (results / name / PLAN_FILE).is_file()
+    except OSError as error:
+        raise InputError(f"{results / name} cannot be read: {error.strerror}") from None
+
+
 def kept_runs(options: RunOptions) -> list[str]:
     """Return the names of the runs whose Plans lie in the results folder."""
     try:
-        return sorted(path.parent.name for path in results_folder(options).glob(f"*/{PLAN_FILE}") if path.is_file())
+        # Not Path.is_file, which fails where the folder of a run is not this user's.
+        return [path.name for path in listed(results_folder(options)) if os.path.isfile(path / PLAN_FILE)]  # noqa: PTH113
     except OSError as error:
         raise InputError(f"{results_folder(options)} cannot be read: {error.strerror}") from None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from modak_deploy.errors import InputError
+from modak_deploy.util.files import listed
 
 VARIABLE = "MODAK_SITES"
 PROJECT_FILE = "modak-sites.yaml"
@@ -59,7 +60,7 @@ def _named(path: Path) -> list[Path]:
 def _in_folder(folder: Path) -> list[Path]:
     """Return ``sites*.yaml`` of a folder in the order of their names."""
     try:
-        return sorted(file for file in folder.glob("sites*.yaml") if not file.name.startswith("."))
+        return listed(folder, "sites*.yaml")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=folder, code="file-unreadable") from None
 

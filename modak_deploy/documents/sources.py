@@ -14,6 +14,7 @@ from modak_deploy.documents.objectcopies import copied, folder_of
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Application
 from modak_deploy.model.execution import Source
+from modak_deploy.util.files import exists
 
 LAUNCHERS = "launchers"
 """Folder beside the sources that the catalogue's launchers are put into."""
@@ -45,13 +46,15 @@ def find_sources(application: Application, search: Sequence[Path]) -> list[Local
     if application.script is not None:
         paths.insert(0, (_SCRIPT, application.script))
     local_files: dict[str, Path] = {}
+    keys: dict[str, Location] = {}
     files = ((key, target, local) for key, path in paths for target, local in _files(key, path, search))
     for key, target, local in chain(files, _objects(application)):
+        keys.setdefault(target, key)
         other = local_files.setdefault(target, local)
         if other.resolve() != local.resolve():
             text = f"{other} and {local} would both become {target} in the working directory"
             raise InputError(text, key=key, hint="rename one of them")
-    return [LocalSource(_source(target, local), local) for target, local in sorted(local_files.items())]
+    return [LocalSource(_source(keys[target], target, local), local) for target, local in sorted(local_files.items())]
 
 
 def _objects(application: Application) -> Iterator[tuple[Location, str, Path]]:
@@ -85,7 +88,7 @@ def _files(key: Location, path: str, search: Sequence[Path]) -> Iterator[tuple[s
         text = f"'{target}' is in the folder '{LAUNCHERS}', which is reserved for modak"
         raise InputError(text, key=key, hint="rename it")
     local = _look_up(key, path, search)
-    if local.is_dir():
+    if os.path.isdir(local):  # noqa: PTH112 - Path.is_dir fails in a folder of others
         if key == _SCRIPT:
             raise InputError(f"{local} is a folder, not a script", key=key)
         files = [(str(target / below), file) for below, file in _walk(key, local, local.resolve(), ())]
@@ -99,7 +102,7 @@ def _files(key: Location, path: str, search: Sequence[Path]) -> Iterator[tuple[s
 def _look_up(key: Location, path: str, search: Sequence[Path]) -> Path:
     tried = [Path(path)] if Path(path).is_absolute() else [folder / path for folder in search]
     for candidate in dict.fromkeys(tried):
-        if candidate.exists():
+        if exists(candidate):
             return candidate
         if candidate.is_symlink():
             raise InputError(_broken(candidate), key=key, code="file-not-found")
@@ -133,17 +136,17 @@ def _walk(key: Location, folder: Path, top: Path, parents: tuple[Path, ...]) -> 
                 yield entry.name / below, file
 
 
-def _source(target: str, local: Path) -> Source:
+def _source(key: Location, target: str, local: Path) -> Source:
     try:
         # A pipe or device would be read for ever.
         if not local.is_file():
-            raise InputError(f"{local} is neither a file nor a folder")
+            raise InputError(f"{local} is neither a file nor a folder", key=key)
         status = local.stat()
         with local.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Source(path=target, sha256=digest, size=status.st_size, executable=bool(status.st_mode & 0o100))
     except OSError as error:
-        raise InputError(f"{local} cannot be read: {error.strerror}") from None
+        raise InputError(f"{local} cannot be read: {error.strerror}", key=key, code="file-unreadable") from None
     except ValidationError:
         text = f"{str(local)!r}: the file's name is not one line of UTF-8 text"
-        raise InputError(text, hint="rename it") from None
+        raise InputError(text, key=key, hint="rename it") from None

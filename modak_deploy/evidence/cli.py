@@ -42,7 +42,9 @@ Others = Annotated[
 
 @app.command()
 def run(
-    documents: Annotated[list[Path], typer.Argument(metavar="DOCUMENT...", help="Deployment documents.")],
+    documents: Annotated[
+        list[Path], typer.Argument(readable=False, metavar="DOCUMENT...", help="Deployment documents.")
+    ],
     configuration: Annotated[
         list[str] | None,
         typer.Option("--configuration", metavar="NAME", help="A candidate, as 'modak plan --explain' names it."),

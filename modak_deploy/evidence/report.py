@@ -12,7 +12,7 @@ from modak_deploy.evidence.jobs import DeployedJob, job_section, job_values, rea
 from modak_deploy.evidence.page import render, render_csv
 from modak_deploy.evidence.view import Report, Section, Table, Value
 from modak_deploy.performance.recording import PLAN
-from modak_deploy.util.files import PRIVATE, write_atomically
+from modak_deploy.util.files import PRIVATE, listed, write_atomically
 from modak_deploy.util.text import plural
 
 if TYPE_CHECKING:
@@ -104,6 +104,10 @@ def report_of_results(top: Path) -> Report:
 
     One that cannot be read is an error where it is the only one, and else told beside the others.
     """
+    try:
+        listed(top)
+    except OSError as error:
+        raise InputError(f"{top}: cannot be read: {error.strerror}") from None
     folders = run_folders(top)
     if not folders:
         raise InputError(f"{top}: no plan.json or benchmark.json at or below it; name a folder with fetched results")

@@ -32,7 +32,11 @@ Catalogue = Annotated[
 Document = Annotated[
     Path | None,
     typer.Option(
-        "--target", "-t", metavar="FILE", help="Deployment document whose target it is; this machine if absent."
+        "--target",
+        "-t",
+        readable=False,
+        metavar="FILE",
+        help="Deployment document whose target it is; this machine if absent.",
     ),
 ]
 Config = Annotated[

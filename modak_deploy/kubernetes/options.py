@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A Plan, as modak plan --output writes it.")]
+PlanFile = Annotated[
+    Path, typer.Argument(readable=False, metavar="PLAN", help="A Plan, as modak plan --output writes it.")
+]
 Namespace = Annotated[str, typer.Option(metavar="NAME", help="Namespace of the Job.")]
 Queue = Annotated[str | None, typer.Option(metavar="NAME", help="Kueue's LocalQueue, which starts the Job.")]
 NodeSelector = Annotated[

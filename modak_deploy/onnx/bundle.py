@@ -235,6 +235,6 @@ def _is_linked(folder: Path, path: str) -> bool:
     at = folder
     for part in PurePosixPath(path).parts:
         at = at / part
-        if at.is_symlink():
+        if os.path.islink(at):  # noqa: PTH114 - Path.is_symlink fails in a folder of others
             return True
     return False

@@ -43,7 +43,9 @@ Workload = Annotated[
 
 @measurements.command("import")
 def import_files(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with one JSON record on each line.")],
+    files: Annotated[
+        list[Path], typer.Argument(readable=False, metavar="FILE...", help="Files with one JSON record on each line.")
+    ],
     store: Store = None,
 ) -> None:
     """Check files and add their records to the store; nothing is added when any record is wrong."""
@@ -59,7 +61,7 @@ def import_files(
 @measurements.command()
 def record(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER...", help="Results of jobs, such as results/digits.")
+        list[Path], typer.Argument(readable=False, metavar="FOLDER...", help="Results of jobs, such as results/digits.")
     ],
     first: Annotated[str, typer.Option(help="Key of the metrics with the seconds of the first unit.")] = (
         "first_epoch_seconds"

@@ -12,7 +12,7 @@ from modak_deploy.tosca.profiles import Profile
 from modak_deploy.util.completion import completing
 
 app = typer.Typer(help="Check, pack and draw TOSCA blueprints.", no_args_is_help=True, rich_markup_mode=None)
-Blueprint = Annotated[Path, typer.Argument(metavar="FILE", help="The blueprint.")]
+Blueprint = Annotated[Path, typer.Argument(readable=False, metavar="FILE", help="The blueprint.")]
 Inputs = Annotated[
     Path | None, typer.Option("--inputs", "-i", metavar="FILE", help="YAML or JSON file with values of inputs.")
 ]
@@ -134,7 +134,7 @@ def init(
 
 @app.command()
 def create(
-    document: Annotated[Path, typer.Argument(metavar="DOCUMENT", help="A deployment document.")],
+    document: Annotated[Path, typer.Argument(readable=False, metavar="DOCUMENT", help="A deployment document.")],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder.")],
 ) -> None:
     """Write a blueprint for a deployment document into a folder, with its files and the type library."""

@@ -1,6 +1,7 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and folders that are listed or cannot be read."""
 
 import fcntl
+import fnmatch
 import os
 import secrets
 from collections.abc import Iterator
@@ -28,6 +29,29 @@ def create_once(path: Path, content: str | bytes, *, mode: int = PRIVATE) -> Non
             os.link(temporary, path)
         temporary.unlink()
     _sync_names(path.parent)
+
+
+def listed(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return what ``folder`` has of names like ``pattern``, in their order; nothing where it does not exist.
+
+    OSError where it cannot be read: ``Path.glob`` returns nothing then (Python 3.11), as if it were empty.
+    """
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - iterdir makes a path of each
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [folder / name for name in sorted(fnmatch.filter(names, pattern))]
+
+
+def exists(path: Path) -> bool:
+    """Return whether something is at ``path``; True where that cannot be known, since reading it says why.
+
+    ``Path.exists`` raises an OSError in a folder of others, and for a name that is too long (Python before 3.14).
+    """
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 @contextmanager

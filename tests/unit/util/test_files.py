@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modak_deploy.util.files import PRIVATE, create_once, write_atomically
+from modak_deploy.util.files import PRIVATE, create_once, exists, listed, write_atomically
 
 
 @pytest.fixture(autouse=True)
@@ -82,3 +82,26 @@ def test_a_file_system_that_syncs_no_folder_is_written_to(tmp_path: Path, monkey
 def test_a_name_of_the_longest_length_can_be_written(tmp_path: Path) -> None:
     write_atomically(tmp_path / ("n" * 255), "text")
     assert (tmp_path / ("n" * 255)).read_text() == "text"
+
+
+def test_a_folder_is_listed_in_the_order_of_names(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yaml", "a.txt"):
+        (tmp_path / name).touch()
+    assert [path.name for path in listed(tmp_path, "*.yaml")] == ["a.yaml", "b.yaml"]
+    assert len(listed(tmp_path)) == 3
+    assert listed(tmp_path / "absent") == listed(tmp_path / "a.txt") == []
+
+
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> list[str]:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(PermissionError):
+        listed(tmp_path)
+
+
+def test_what_cannot_be_looked_up_is_left_to_reading(tmp_path: Path) -> None:
+    assert exists(tmp_path)
+    assert not exists(tmp_path / "absent")
+    assert exists(tmp_path / ("x" * 300))  # reading it says: File name too long
