@@ -1,5 +1,6 @@
 """Does a lever's condition hold? Each answer is None or the reason why not, as one clause."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -78,9 +79,9 @@ def _device(when: When, location: Location) -> str | None:
     node = location.node
     if when.cores is not None:
         if node.cores is None:
-            return f"it needs {when.cores} cores, and the node's number of cores is not known"
+            return f"it needs {_range(when.cores)} cores, and the node's number of cores is not known"
         if not satisfies(str(node.cores), when.cores):
-            return f"it needs {when.cores} cores, and the node has {node.cores}"
+            return f"it needs {_range(when.cores)} cores, and the node has {node.cores}"
     if missing := [feature for feature in when.cpu_features if feature not in node.cpu_features]:
         return f"it needs the processor feature {missing[0]}, which the node does not show"
     if when.cpu_features_any and not set(when.cpu_features_any) & set(node.cpu_features):
@@ -92,6 +93,14 @@ def _device(when: When, location: Location) -> str | None:
         if vendor != when.accelerator:
             return f"it is for accelerator {when.accelerator}, and the job uses {vendor}"
     return None
+
+
+def _range(cores: str) -> str:
+    """Return ``>=4,<=32`` as people write it; a condition of another form as it is."""
+    match = re.fullmatch(r">=(\d+)(?:,<=(\d+))?", cores)
+    if match is None:
+        return cores
+    return f"{match[1]} to {match[2]}" if match[2] else f"at least {match[1]}"
 
 
 def below(have: str | None, floor: str) -> str | None:

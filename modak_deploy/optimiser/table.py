@@ -10,7 +10,7 @@ from modak_deploy.util.text import plural
 
 WIDTH = 100
 _MOST = 8
-"""Runners-up shown where not all are asked for; the Plan has all of them."""
+"""Runners-up, and reasons of rejections, shown where not all are asked for; the Plan has all of them."""
 
 
 def render(plan: Plan, *, explain: bool = False) -> str:
@@ -205,13 +205,16 @@ def _rejected(plan: Plan, explain: bool) -> Iterable[str]:
     reasons: dict[str, list[str]] = {}
     for rejected in plan.rejected:
         reasons.setdefault(rejected.reason, []).append(rejected.name)
-    for reason, names in reasons.items():
+    shown = list(reasons.items()) if explain else list(reasons.items())[:_MOST]
+    for reason, names in shown:
         if len(names) == 1:
             yield from _wrapped(f"{names[0]}: {reason}", "  ", "      ")
             continue
         yield from _wrapped(f"{len(names)} candidates: {reason}", "  ", "      ")
         if explain:
             yield from _wrapped(", ".join(names), "      ", "      ")
+    if more := len(reasons) - len(shown):
+        yield f"  and {plural(more, 'more reason')}; 'modak plan --explain' shows all"
 
 
 def _versions(plan: Plan) -> Iterator[str]:

@@ -144,7 +144,7 @@ def test_the_table_names_what_a_reader_asks_for(digits, measured):
     table = render(plan)
     for words in (plan.chosen.name, "why ", "predicted ", "measured 5 times", "keras-mixed-bfloat16", "1 node, 1 rank"):
         assert words in table
-    assert "keras-torch: keras-torch needs torch >=2.1" in table
+    assert "keras-torch: keras-torch needs torch >=2.1" in render(plan, explain=True)
 
 
 def test_the_explanation_says_what_each_lever_brings_and_names_everything(digits, measured):
@@ -199,3 +199,13 @@ def test_a_python_in_the_home_is_the_one_that_was_found(digits, measured):
     assert plan.chosen.argv[0] == "/home/alice/keras/bin/python"
     with pytest.raises(InfeasibleError, match=r"give target\.python as an absolute path"):
         make_plan(deployment, facts.model_copy(update={"python": None}), [], now=NOW, measurements=measured)
+
+
+def test_most_reasons_of_rejections_are_left_to_the_explanation(changed, measured) -> None:
+    deployment, facts = changed("digits", {})
+    plan = make_plan(deployment, facts, [TRAIN], now=NOW, measurements=measured)
+    reasons = list(dict.fromkeys(rejected.reason for rejected in plan.rejected))
+    assert len(reasons) > 8
+    short, whole = (render(plan, explain=explain).partition("Not considered further:")[2] for explain in (False, True))
+    assert short.endswith(f"\n  and {len(reasons) - 8} more reasons; 'modak plan --explain' shows all\n")
+    assert "more reasons" not in whole

@@ -47,6 +47,7 @@ def test_what_a_new_process_can_change_is_tried(make):
     assert (plan.restart.signal, plan.restart.units, plan.restart.budget) == ("output", 100, 60)
     assert "will be tried before the run, each in a new process, for at most 60 s" in plan.reason
     assert "tries first" in render(plan)
+    assert "  predicted  unknown\n" in render(plan)
     evidence = {ranked.candidate.name: ranked.prediction.evidence for ranked in plan.alternatives}
     assert evidence["tcmalloc"].endswith("it will be tried before the run, in a new process")
 
