@@ -80,8 +80,9 @@ def readme(role: Path) -> str:
     parts = [f"# modak.deploy.{role.name}\n", f"{about['description']}.\n"]
     if role.name in USES:
         lines = "\n".join(f"        {line}" for line in USES[role.name])
+        where = "localhost" if role.name == "cloud" else "localhost # or hosts of your inventory"
         parts.append(f"""```yaml
-- hosts: localhost # or hosts of your inventory
+- hosts: {where}
   gather_facts: false
   roles:
     - role: modak.deploy.{role.name}
