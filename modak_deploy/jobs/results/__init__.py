@@ -114,6 +114,9 @@ def _fetch(transport: Transport, item: Ended, wanted: Wanted, listed: Answer | N
     with ResultsFolder(path) as folder:
         is_new = _keep_document(job.request, folder)
         outcome = Transfer(transport, wanted, folder).run(listed)
+        # The job's folder on the target may be removed next. What lay here already may be what a run that was killed
+        # had just written.
+        folder.sync({PLAN, *(local_path(path) for path in outcome.listing.paths)})
         if outcome.failed:
             raise TargetError(f"the results of job {job.id} are not complete: {_list(outcome.failed)}; try again")
         result = result.model_copy(update={"results": str(path), "not_fetched": _sentences(outcome.skipped)})
@@ -143,6 +146,7 @@ def _keep(result: JobResult, folder: ResultsFolder) -> bool:
     if folder.read(RESULT, len(data)) == data:
         return False
     folder.put(RESULT, data, 0o600)
+    folder.sync([RESULT])
     return True
 
 

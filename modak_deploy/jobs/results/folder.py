@@ -1,5 +1,6 @@
 """A folder on the controller that nothing leads out of: each path is resolved below it, and no link is followed."""
 
+import ctypes
 import errno
 import hashlib
 import os
@@ -8,6 +9,7 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +25,10 @@ _ABANDONED = 86400
 """Age in seconds of another run's unfinished files, after which they are removed."""
 _NO_SUCH_NAME = frozenset({errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL})
 """What the controller's file system says of a name that it cannot hold, such as one that is not UTF-8 on macOS."""
+_NO_SYNC = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What a file system says that has nothing to sync, or no way to: some say it of folders alone."""
+_MANY = 100
+"""Files and folders from which on the file system is synced as a whole."""
 _IN_THE_WAY = frozenset({errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not block
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -48,6 +54,7 @@ class ResultsFolder:
         self._mask = _umask()
         self._cached: tuple[tuple[bytes, ...], int] | None = None
         self._staging: tuple[str, int] | None = None
+        self._above = {folder.parent for folder in (path, *path.parents) if folder == path or not folder.exists()}
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -151,6 +158,42 @@ class ResultsFolder:
                 os.rename("part", name, src_dir_fd=staging, dst_dir_fd=parent)
         except OSError as error:
             raise self._failed(path, error) from None
+
+    def sync(self, paths: Collection[str]) -> None:
+        """Have files and folders outlast a power loss, with their names; InputError where the disk does not take them.
+
+        ``paths`` are synced with all folders above them. Those that are not there, and links, have nothing to sync.
+        """
+        folders = {above for path in paths for above in _above(path)}
+        if len(paths) + len(folders) < _MANY or not _sync_file_system(self._fd):
+            for path in sorted(folders.union(paths)):  # in this order those of one folder follow one another
+                self._sync(path)
+        self._synced("", self._fd)
+        for folder in self._above:
+            with suppress(OSError):  # one that may be passed through, and not be read, is none that was just made
+                handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+
+    def _sync(self, path: str) -> None:
+        try:
+            parent, name = self._parent(path, create=False)
+            handle = os.open(name, _READ, dir_fd=parent)
+        except OSError:
+            return
+        try:
+            self._synced(path, handle)
+        finally:
+            os.close(handle)
+
+    def _synced(self, path: str, handle: int) -> None:
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno not in _NO_SYNC:
+                raise self._failed(path, error) from None
 
     def make_folder(self, path: str) -> bool:
         """Make a folder; return whether there was none."""
@@ -257,6 +300,21 @@ class ResultsFolder:
         if path and error.errno in _IN_THE_WAY:
             return InTheWay(f"something else is at {shown}; move it away")
         return InputError(f"the result {shown} cannot be written: {error.strerror}")
+
+
+def _above(path: str) -> list[str]:
+    """Return the folders that a path lies in."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _sync_file_system(handle: int) -> bool:
+    """Write a whole file system to its disk; False where that cannot be done, or did not end well."""
+    try:
+        syncfs = ctypes.CDLL(None).syncfs  # Linux alone has it; Python (3.14) offers sync(2) only, for all disks
+    except (AttributeError, OSError):
+        return False
+    return bool(syncfs(handle) == 0)
 
 
 def _umask() -> int:

@@ -53,6 +53,11 @@ class Listing:
     incomplete: bool = False
     """Some folder could not be read."""
 
+    @property
+    def paths(self) -> set[str]:
+        """All files, folders and links."""
+        return {*self.files, *self.folders, *self.links}
+
     def has(self, path: str) -> bool:
         """Return whether something other than a link to nothing is at a requested path."""
         return any(path in part for part in (self.files, self.folders, self.skipped))
