@@ -211,9 +211,14 @@ def _import(tree: Path, say: Callable[[str], None]) -> str:
         return image
     say(f"importing {image}")
     with subprocess.Popen(["tar", "-C", str(tree), "-c", "."], stdout=subprocess.PIPE) as archive:
-        done = subprocess.run(["podman", "import", "-", image], stdin=archive.stdout, capture_output=True, text=True)
-    if done.returncode:
+        done = subprocess.run(["podman", "import", "-"], stdin=archive.stdout, capture_output=True, text=True)
+    number = (done.stdout.split() or [""])[-1]
+    if done.returncode or not number:
         raise TargetError(f"podman cannot import the image: {done.stderr.strip()[-300:]}")
+    if archive.returncode:  # podman takes an archive that is cut short
+        subprocess.run(["podman", "rmi", number], capture_output=True)
+        raise TargetError(f"{tree} cannot be packed: tar ended with exit code {archive.returncode}")
+    _run(["podman", "tag", number, image], "podman cannot name the image")  # only now a later study finds it
     return image
 
 

@@ -177,11 +177,16 @@ def podman(tmp_path, monkeypatch):
     program.write_text(f"""#!/bin/sh
 case $1 in
 info) cat {tmp_path}/driver ;;
+image) grep -qx "$3" {tmp_path}/images ;;
+import) cat >/dev/null; echo 0123abcd; [ "$#" = 2 ] || echo "$3" >>{tmp_path}/images ;;
+tag) echo "$3" >>{tmp_path}/images ;;
+rmi) echo "$2" >>{tmp_path}/removed ;;
 run) while :; do case $1 in localhost/*|{tmp_path}/tree) shift; exec "$@" ;; esac; shift; done ;;
 esac
 """)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    (tmp_path / "tree").mkdir()
     (tmp_path / "tree.complete").write_text("1")
     monkeypatch.setattr(study, "make_tree", lambda base, python, work: tmp_path / "tree")
     monkeypatch.setattr(study, "outside", lambda kind, python: None)  # this checkout may lie below /tmp
@@ -221,6 +226,25 @@ def test_python_in_a_folder_that_the_machine_shows_is_told(monkeypatch, kind, py
     monkeypatch.setenv("HOME", "/home/ada")
     note = packing.outside(kind, Path(python))
     assert note == (folder and f"{kind}: {folder} is the machine's, so that {python} is not read from the image")
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_an_image_has_its_name_once_all_of_it_is_imported(tmp_path, podman, code):
+    tar = tmp_path / "bin" / "tar"
+    tar.write_text(f"#!/bin/sh\necho content\nexit {code}\n")
+    tar.chmod(0o755)
+    if code:
+        with pytest.raises(TargetError, match=r"tree cannot be packed: tar ended with exit code 2"):
+            packing._import(tmp_path / "tree", str)
+        assert (tmp_path / "removed").read_text() == "0123abcd\n"
+        assert not (tmp_path / "images").exists()
+        tar.write_text("#!/bin/sh\necho content\n")
+    image = packing._import(tmp_path / "tree", str)
+    assert (tmp_path / "images").read_text() == f"{image}\n"
+    tar.unlink()
+    said = []
+    assert packing._import(tmp_path / "tree", said.append) == image
+    assert said == []
 
 
 def test_a_podman_that_does_not_work_is_an_error(tmp_path, podman):
