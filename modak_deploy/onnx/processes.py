@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from modak_deploy.errors import InputError
 from modak_deploy.onnx.task import PROGRESS
@@ -17,6 +18,8 @@ Report = Callable[[str], None]
 _TOP = Path(__file__).resolve().parents[2]
 _TAIL = 15
 """Lines of a failed process that are repeated."""
+_LINE = 64 * 1024
+"""Characters of a line that are kept: a process may write one that does not end."""
 _LATE = 124
 
 
@@ -38,7 +41,7 @@ def run_module(module: str, folder: Path, *, python: str | None, timeout: float,
     try:
         assert process.stdout is not None  # noqa: S101
         with (folder / "log").open("a") as log:
-            for line in process.stdout:
+            for line in _lines(process.stdout):
                 if line.startswith(PROGRESS):
                     report(line.removeprefix(PROGRESS).strip())
                     continue
@@ -53,6 +56,16 @@ def run_module(module: str, folder: Path, *, python: str | None, timeout: float,
     if code in (0, 1) and not late.is_set():
         return None
     return f"{_end(_LATE if late.is_set() else code, timeout)}{_quoted(tail)}"
+
+
+def _lines(stream: IO[str]) -> Iterator[str]:
+    """Yield the lines of a stream, each with its end; of a long one no more than its beginning."""
+    is_rest = False
+    while part := stream.readline(_LINE):
+        is_end = part.endswith("\n")
+        if not is_rest:
+            yield part if is_end else f"{part}\n"
+        is_rest = not is_end
 
 
 def _start(module: str, folder: Path, python: str) -> subprocess.Popen[str]:
