@@ -53,6 +53,7 @@ reserve() { # FILE...: room for a record in each
 
 has_text() { # FILE: has the reserved room been written to?
   first_line=
+  [ -f "$1" ] || return 1 # the job may have put a FIFO there, which holds whoever opens it
   { read -r first_line <"$1"; } 2>/dev/null
   [ -n "$first_line" ]
 }

@@ -51,7 +51,12 @@ while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= rea
   records "$dir"
   if [ -n "$message" ]; then
     part messages
-    (cd "$dir" && grep -e "$message" /dev/null scheduler.log*) 2>/dev/null | dd bs=65536 count=1 2>/dev/null
+    (
+      cd "$dir" || exit
+      set -- /dev/null
+      for log in scheduler.log*; do [ ! -f "$log" ] || set -- "$@" "$log"; done # a FIFO there holds whoever opens it
+      grep -e "$message" "$@"
+    ) 2>/dev/null | dd bs=65536 count=1 2>/dev/null
   fi
   if [ -d "$dir/launch/record" ]; then # what the launcher has counted so far stands at the end of its newest record
     record=$(cd "$dir/launch/record" && ls -t 2>/dev/null | grep -x '[A-Za-z0-9_-]*[.]jsonl' | head -n 1)

@@ -6,7 +6,7 @@
 dir=$1
 cd "$dir" || fail "$dir is not there"
 pack() { ${packer:?is not set} "$@"; }
-piece() { dd if="$1" bs=1048576 skip="$2" count="$3" 2>/dev/null; }
+piece() { [ -f "$1" ] && dd if="$1" bs=1048576 skip="$2" count="$3" 2>/dev/null; }
 wanted=$(cat)
 part "${encoding:?is not set}"
 eval "$wanted" | ${encoder:?is not set}

@@ -5,10 +5,11 @@
 
 dir=$1 tag=$2 token=$3 known=$4 wait=$5
 if [ -d "$dir" ]; then
-  said=$(cat "$dir/state/tag" 2>/dev/null)
+  said=
+  [ ! -f "$dir/state/tag" ] || said=$(cat "$dir/state/tag" 2>/dev/null)
   case $tag in
   "$said") ;;
-  "$said"*) grep -qF "$tag" "$dir/job.sh" 2>/dev/null ;; # the record was cut short, but the script names it too
+  "$said"*) [ -f "$dir/job.sh" ] && grep -qF "$tag" "$dir/job.sh" 2>/dev/null ;; # the record was cut short, but the script names it too
   *) false ;;
   esac || fail "$dir does not say that it is this job's folder: it stays"
   # Another controller may be submitting the job, or what it had started for that when it was killed.

@@ -13,7 +13,7 @@ if ! mkdir -m 700 "$dir" 2>/dev/null; then
   contents=$(ls -A "$dir") # before the tag is looked for: another run may be making the folder, and its tag comes first
 fi
 said=
-[ ! -e "$dir/state/tag" ] || said=$(cat "$dir/state/tag" 2>/dev/null)
+[ ! -f "$dir/state/tag" ] || said=$(cat "$dir/state/tag" 2>/dev/null)
 case $tag in "$said"*) ;; *) fail "$dir is the folder of another job" ;; esac
 if [ "$said" != "$tag" ]; then # there is none, or it was cut short
   case $contents in
