@@ -204,7 +204,7 @@ def _singles(
 def _is_current(ask: Ask) -> bool:
     """Tell whether the series were made for the records that are there."""
     state = {row[0]: row[1] for row in ask("SELECT key, value FROM modak_state", {})}
-    return state.get(MADE_FOR) == state.get("sum")
+    return MADE_FOR in state and state[MADE_FOR] == state.get("sum")
 
 
 _FOLDED = """SELECT id, records, runs, mean, squares, first_date, document FROM modak_series

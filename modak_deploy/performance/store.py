@@ -1,6 +1,7 @@
 """The measurement store: a database, SQLite on this machine by default, PostgreSQL by its address for a team."""
 
 import hashlib
+import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -184,8 +185,7 @@ class Store:
     def version(self) -> str:
         """SHA-256 of all that it holds, whatever the order it came in."""
         with self._begin() as connection:
-            total = connection.scalar(sa.select(_state.c.value).where(_state.c.key == "sum"))
-        return version_of_sum(str(total))
+            return version_of_sum(self._sum(connection))
 
     @property
     def count(self) -> int:
@@ -300,15 +300,20 @@ class Store:
         else:
             connection.execute(sa.update(_state).where(key).values(value=str(int(before) + 1)))
 
-    @staticmethod
-    def _lock(connection: sa.Connection) -> None:
-        """Let one writer at a time pass: the sum must be that of the rows."""
+    def _lock(self, connection: sa.Connection) -> None:
+        """Let one writer at a time pass: the sum, which must be there, must be that of the rows."""
         connection.execute(sa.update(_state).where(_state.c.key == "layout").values(value=LAYOUT))
+        self._sum(connection)
 
-    @staticmethod
-    def _shift(connection: sa.Connection, amount: int) -> str:
-        total = int(str(connection.scalar(sa.select(_state.c.value).where(_state.c.key == "sum"))), 16)
-        value = f"{(total + amount) % _MODULUS:x}"
+    def _sum(self, connection: sa.Connection) -> str:
+        """Return the sum of the records' digests, a hexadecimal number; InputError where the store has none."""
+        total = str(connection.scalar(sa.select(_state.c.value).where(_state.c.key == "sum")))
+        if not re.fullmatch(r"[0-9a-f]{1,64}", total):
+            raise InputError(f"the measurement store {self.name} is damaged: its table {_state.name} has no 'sum'")
+        return total
+
+    def _shift(self, connection: sa.Connection, amount: int) -> str:
+        value = f"{(int(self._sum(connection), 16) + amount) % _MODULUS:x}"
         connection.execute(sa.update(_state).where(_state.c.key == "sum").values(value=value))
         return value
 

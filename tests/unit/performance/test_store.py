@@ -78,6 +78,19 @@ class TestSqlite(StoreContract):
         with pytest.raises(InputError, match=f"is damaged: its table modak_state has no '{key}'"):
             assert SqliteFile(address).version
 
+    @pytest.mark.parametrize("value", [None, "", "none"])
+    def test_nothing_is_written_to_a_store_without_its_sum(self, address, value):
+        store = Store(address)
+        store.add(jobs(1))
+        with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
+            connection.execute("DELETE FROM modak_state WHERE key IN ('sum', 'series')")
+            if value is not None:
+                connection.execute("INSERT INTO modak_state VALUES ('sum', ?)", (value,))
+        for write in (lambda: store.add(jobs(1, first=1)), lambda: store.forget(Filter()), lambda: store.version):
+            with pytest.raises(InputError, match="is damaged: its table modak_state has no 'sum'"):
+                write()
+        assert store.count == 1
+
     def test_a_reader_waits_for_a_writer_as_long_as_writers_do(self, address):
         Store(address).add(jobs(1))
         assert SqliteFile(address)._ask("PRAGMA busy_timeout") == [(120_000,)]
