@@ -80,11 +80,13 @@ class Watch:
         self._since = timeouts.clock()
 
     def wait(self, *, timeout: float | None = None, at_once: bool = False) -> list[JobResult]:
-        """Return how the jobs ended, in their order.
+        """Return how the jobs ended, in their order; nothing of no jobs.
 
         ``at_once`` asks before the first pause, for jobs that were submitted earlier. JobError when they have not all
         ended after ``timeout`` seconds, TargetError when the target was silent for too long; the jobs go on.
         """
+        if not self._all:
+            return []
         clock = self._timeouts.clock
         deadline = None if timeout is None else clock() + timeout
         polling = self._all[0].job.request.target.polling

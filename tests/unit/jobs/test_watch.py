@@ -168,6 +168,10 @@ def stage(queue: FakeQueue, tmp_path: Path, hasty: Timeouts) -> Stage:
     return Stage(queue, tmp_path, hasty, LocalTransport())
 
 
+def test_no_jobs_have_ended_at_once(queue: FakeQueue) -> None:
+    assert Jobs(LocalTransport(), scheduler=queue).wait([]) == []
+
+
 def test_pauses_grow_by_half_up_to_the_limit(stage: Stage) -> None:
     result = stage.watch(*[nothing] * 6, stage.become("completed 0", COMPLETED))
     assert stage.pauses == [2.0, 3.0, 4.5, 6.75, 10.0, 10.0, 10.0]
