@@ -9,6 +9,7 @@ from pathlib import Path
 from modak_deploy.errors import InputError
 from modak_deploy.jobs.job import ERROR, OUTPUT, WORK, Job
 from modak_deploy.model.job import JobResult
+from modak_deploy.util.files import sync_names
 
 ATTEMPTS = "attempts"
 """Folder below a run's results, and below a job's folder on the target."""
@@ -23,14 +24,16 @@ def put_aside(results: Path, job: Job, result: JobResult) -> None:
         return
     try:
         folders = _folders(results)
+        # A run that was killed has left the end where it was, and may have moved some of the logs.
+        begun = [folders.pop()] if folders and not (folders[-1] / _RESULT).exists() else []
         number = max([before.attempt, *(int(folder.name) + 1 for folder in folders)])
-        old = results / ATTEMPTS / str(number)
-        old.mkdir(parents=True)
-        for file in (
-            *_logs(results, job),
-            results / _RESULT,
-        ):  # the end goes last: it says that there is something to move
+        old = begun[0] if begun else results / ATTEMPTS / str(number)
+        old.mkdir(parents=True, exist_ok=True)
+        for file in _logs(results, job):
             file.replace(old / file.name)
+        for folder in (old, old.parent, results):
+            sync_names(folder)
+        (results / _RESULT).replace(old / _RESULT)  # last: it says that there is something to move
         for folder in folders[: max(0, len(folders) + 1 - KEPT)]:
             shutil.rmtree(folder)
     except OSError as error:

@@ -19,7 +19,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> 
     """
     with _written(path, content, mode) as temporary:
         temporary.replace(path)
-    _sync_names(path.parent)
+    sync_names(path.parent)
 
 
 def create_once(path: Path, content: str | bytes, *, mode: int = PRIVATE) -> None:
@@ -28,7 +28,7 @@ def create_once(path: Path, content: str | bytes, *, mode: int = PRIVATE) -> Non
         with suppress(FileExistsError):
             os.link(temporary, path)
         temporary.unlink()
-    _sync_names(path.parent)
+    sync_names(path.parent)
 
 
 def listed(folder: Path, pattern: str = "*") -> list[Path]:
@@ -66,7 +66,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _sync_names(folder: Path) -> None:
+def sync_names(folder: Path) -> None:
     """Have the names in a folder outlast a power loss, where its file system can: syncing a file is not enough."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

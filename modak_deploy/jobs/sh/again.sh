@@ -17,6 +17,11 @@ put_aside() { # DIR ID,ID...
   number=1
   [ ! -f attempt ] || read -r number <attempt || fail "$1/state/attempt cannot be read"
   case $number in '' | *[!0-9]* | ???????*) fail "$1/state/attempt holds no number" ;; esac
+  # The id goes last: where the attempt before has this job and no id, this was cut off once the number had been raised.
+  is_counted='' before=../attempts/$((number - 1))
+  if [ -d "$before" ] && [ ! -e "$before/id" ] && [ "$(tail -n 1 attempt)" = "${2##*,}" ]; then
+    is_counted=yes number=$((number - 1))
+  fi
   old=../attempts/$number
   mkdir -p ../attempts && chmod 700 ../attempts && mkdir -p "$old" ||
     fail "the folder $1/attempts/$number cannot be created"
@@ -41,12 +46,14 @@ put_aside() { # DIR ID,ID...
     [ -f "$old/$path" ] && [ ! -h "$old/$path" ] && [ ! -e "../$path" ] || continue
     mkdir -p "../${path%/*}" && mv "$old/$path" "../$path" || fail "$1/$path cannot be kept"
   done
-  {
-    printf '%d\n' "$((number + 1))"
-    [ ! -f attempt ] || sed 1d attempt | tail -n 19
-    printf '%s\n' "$2" | tr , '\n' # their scripts may write their ends late
-  } >"attempt.$token" && mv -f "attempt.$token" attempt ||
-    fail "$1/state/attempt cannot be written"
+  if [ -z "$is_counted" ]; then
+    {
+      printf '%d\n' "$((number + 1))"
+      [ ! -f attempt ] || sed 1d attempt | tail -n 19
+      printf '%s\n' "$2" | tr , '\n' # their scripts may write their ends late
+    } >"attempt.$token" && mv -f "attempt.$token" attempt ||
+      fail "$1/state/attempt cannot be written"
+  fi
   durable attempt . .. ../attempts "$old" || fail "$1/attempts/$number cannot be written"
   mv -f id "$old/id" || fail "$1/state/id cannot be moved to $1/attempts/$number"
   durable . "$old" || fail "$1/attempts/$number cannot be written" # nobody may submit before this is on disk

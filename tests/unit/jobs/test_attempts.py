@@ -292,8 +292,12 @@ def test_step_killed_inside(
     assert queue.jobs() == ["1", "2"]
     folder = Path(present.job.spec.directory)
     assert (folder / "work" / "data" / "in.txt").read_text() == "input\n"
-    assert any("code=3\n" in file.read_text() for file in folder.glob("attempts/*/exit"))
     assert not (folder / "state" / "exit").exists()
+    assert (present.job.attempt, [path.name for path in folder.glob("attempts/*")]) == (2, ["1"])
+    old = folder / "attempts" / "1"
+    assert "code=3\n" in (old / "exit").read_text()
+    assert (old / "id").exists()
+    assert (old / "work").exists()
 
 
 def test_record_that_the_attempt_before_writes_late_is_not_this_ones(
