@@ -1,5 +1,6 @@
 """What stands before every route: the token, the limits on size and rate, the log, and answers to what went wrong."""
 
+import asyncio
 import hmac
 import json
 import logging
@@ -61,7 +62,7 @@ class Limits:
         try:
             self._check_rate(scope)
             self._check_token(scope)
-            body = await self._body(scope, receive)
+            body = await self._timely_body(scope, receive)
             await self._app(scope, _replayed(body, receive), watched)
         except Refusal as refusal:
             await answer_of(refusal)(scope, receive, watched)
@@ -112,6 +113,16 @@ class Limits:
             raise Refusal(401, [fault(text, "unauthorised")], {"WWW-Authenticate": "Bearer"})
         if not hmac.compare_digest(given.encode(), token.encode()):
             raise Refusal(403, [fault("the token is not valid", "forbidden")])
+
+    async def _timely_body(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the body, if it arrives in time."""
+        receive_seconds = self._settings.receive_seconds
+        try:
+            async with asyncio.timeout(receive_seconds):
+                return await self._body(scope, receive)
+        except TimeoutError:
+            late = fault(f"the body did not arrive within {receive_seconds:g} s", "timeout")
+            raise Refusal(408, [late], {"Connection": "close"}) from None
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """Return the body, of which no more is read than is permitted."""

@@ -32,6 +32,8 @@ class Settings:
     """Largest body of a request."""
     rate: float = 50.0
     """Requests per second from one address; bursts may be twice as many."""
+    receive_seconds: float = 30.0
+    """Seconds that the body of a request may take to arrive: each that waits takes the place of another."""
     grace: int = 30
     """Seconds that requests in progress get at the end."""
 
