@@ -1,9 +1,12 @@
 """The values of ``secret_environment``: read on the controller, handed to the job in a private file, never shown."""
 
+import os
 import os.path
 import secrets
+import selectors
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,9 @@ from modak_deploy.state import keyed_hash
 
 _LONGEST = 100_000
 """Bytes of one value. Linux takes 131072 for one variable with its name (MAX_ARG_STRLEN)."""
+_TOO_LONG = f"the value is longer than {_LONGEST} bytes"
+_LINE_END = 2
+"""Bytes of the line end that editors and commands add, at most."""
 _SECONDS = 60.0
 Variable = Callable[[str], object]
 """From the name of an Ansible variable to its value; KeyError where there is none."""
@@ -49,7 +55,7 @@ class Reader:
         if "\0" in value:
             raise InputError("the value holds a NUL, which no environment can hold", key=key)
         if len(value.encode()) > _LONGEST:
-            raise InputError(f"the value is longer than {_LONGEST} bytes", key=key)
+            raise InputError(_TOO_LONG, key=key)
         return value
 
     def _of_variable(self, key: str, name: str) -> str:
@@ -77,7 +83,7 @@ class Reader:
             if stat.S_IMODE(file.stat().st_mode) & 0o077:
                 raise InputError(f"{file} is open to other users", key=key, hint=f"run: chmod 600 {quote(str(file))}")
             with file.open("rb") as opened:
-                data = opened.read(_LONGEST + 2)
+                data = opened.read(_LONGEST + _LINE_END)
         except OSError as error:
             raise InputError(f"{file} cannot be read: {error.strerror}", key=key) from None
         if data.startswith(b"$ANSIBLE_VAULT;"):
@@ -94,18 +100,47 @@ class Reader:
                 hint="add -e secret_commands=true after reading the document",
             )
         try:
-            done = subprocess.run(
-                list(command), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
-            )
+            code, data = _run(command)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"the command '{command[0]}' cannot be run: {reason}", key=key) from None
         except subprocess.TimeoutExpired:
             raise InputError(f"the command '{command[0]}' did not end within {_SECONDS:g} s", key=key) from None
-        if done.returncode:
+        if len(data) > _LONGEST + _LINE_END:
+            raise InputError(_TOO_LONG, key=key)
+        if code:
             # What it printed may hold the value.
-            raise InputError(f"the command '{command[0]}' ended with exit code {done.returncode}", key=key)
-        return _line_of(key, done.stdout)
+            raise InputError(f"the command '{command[0]}' ended with exit code {code}", key=key)
+        return _line_of(key, data)
+
+
+def _run(command: Sequence[str]) -> tuple[int, bytes]:
+    """Return a command's exit code and what it printed, of which no more is read than a value may have.
+
+    One that prints more is ended. TimeoutExpired when it does not end in time.
+    """
+    deadline = time.monotonic() + _SECONDS
+    data = b""
+    with (
+        subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process,
+        selectors.DefaultSelector() as selector,
+    ):
+        assert process.stdout is not None  # noqa: S101
+        try:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while len(data) <= _LONGEST + _LINE_END:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise subprocess.TimeoutExpired(command[0], _SECONDS)
+                if not (block := os.read(process.stdout.fileno(), _LONGEST)):
+                    return process.wait(max(0.0, deadline - time.monotonic())), data
+                data += block
+            process.kill()
+        except BaseException:
+            process.kill()
+            raise
+        return process.wait(), data
 
 
 def _line_of(key: str, data: bytes) -> str:

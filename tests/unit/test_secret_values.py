@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from jobplans import plan, requested
+from modak_deploy import secret_values
 from modak_deploy.containers.run import wrap
 from modak_deploy.errors import InputError
 from modak_deploy.jobrequest import job_request
@@ -66,6 +68,7 @@ def test_one_line_end_is_not_part_of_a_value(tmp_path: Path) -> None:
         ({"variable": "x"}, "TOKEN: the variable 'x' is not set"),
         ({"command": ["false"]}, "TOKEN: the command 'false' ended with exit code 1"),
         ({"command": ["/no/such"]}, "TOKEN: the command '/no/such' cannot be run: No such file"),
+        ({"command": ["yes", "hunter2"]}, "TOKEN: the value is longer than 100000 bytes"),
         ({"command": ["sh", "-c", "echo hunter2; exit 3"]}, "TOKEN: the command 'sh' ended with exit code 3"),
     ],
 )
@@ -77,6 +80,15 @@ def test_a_value_that_cannot_be_read_is_never_shown(secret: dict[str, Any], sent
         Reader([tmp_path], missing, commands=True).read(application(TOKEN=secret))
     assert sentence in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ["sleep 30", "echo hunter2; exec >/dev/null; sleep 30", "sleep 30 & echo hunter2"])
+def test_a_command_that_does_not_end(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_values, "_SECONDS", 0.5)
+    begun = time.monotonic()
+    with pytest.raises(InputError, match=r"TOKEN: the command 'sh' did not end within 0\.5 s$"):
+        Reader([tmp_path], missing, commands=True).read(application(TOKEN={"command": ["sh", "-c", line]}))
+    assert time.monotonic() - begun < 20
 
 
 def test_a_document_alone_runs_nothing(tmp_path: Path) -> None:
