@@ -1,6 +1,8 @@
 """Grid Engine: directives, and the answers of its commands as the real daemons gave them."""
 
+import subprocess
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,6 +109,40 @@ def test_end_signals_are_trapped_by_the_job_script() -> None:
 )
 def test_recognised_by_the_help_of_qsub(text: str, version: str) -> None:
     assert recognise(defaultdict(str, {"qsub-help": text})) == Recognised("gridengine", version)
+
+
+QSTAT = """#!/bin/sh
+case $1 in
+-xml) for id in $(cat "$0.jobs"); do echo "<JB_job_number>$id</JB_job_number>"; done ;;
+-j)
+  [ "$2" != "$GONE" ] || { echo 11 >"$0.jobs" && exit 1; }
+  [ "$2" != "$MUTE" ] || exit 1
+  echo "job_number: $2" && echo "account: TAG"
+  ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("gone", "mute", "code", "found"),
+    [("", "", 0, ["11", "12"]), ("12", "", 0, ["11"]), ("", "12", 1, []), ("", "11", 1, [])],
+)
+def test_a_job_of_which_nothing_is_told_may_be_the_one(
+    tmp_path: Path, gone: str, mute: str, code: int, found: list[str]
+) -> None:
+    qstat = tmp_path / "qstat"
+    qstat.write_text(QSTAT.replace("TAG", TAG))
+    qstat.chmod(0o755)
+    (tmp_path / "qstat.jobs").write_text("11 12\n")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "GONE": gone, "MUTE": mute}
+    command = ["sh", "-c", SCHEDULER.find_command(TAG, "name")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, bool(done.stderr)) == (code, bool(code))
+    if code:
+        with pytest.raises(TargetError, match="tells nothing of it"):
+            SCHEDULER.parse_find(Completed(done.returncode, done.stdout, done.stderr), TAG)
+    else:
+        assert SCHEDULER.parse_find(Completed(0, done.stdout, done.stderr), TAG) == found
 
 
 def test_queues_and_hosts() -> None:
