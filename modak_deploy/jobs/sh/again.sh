@@ -27,7 +27,8 @@ put_aside() { # DIR ID,ID...
     fail "the folder $1/attempts/$number cannot be created"
   for file in intent refused start start.* exit exit.* run run.* timeout timeout.* stop stop.* launcher launcher.* \
     reserved.* claim* out.* err.* pid ../output.log* ../error.log* ../scheduler.log*; do
-    [ ! -f "$file" ] || mv -f "$file" "$old/${file##*/}" || fail "$file cannot be moved to $1/attempts/$number"
+    # Links that lead nowhere and FIFOs too: a record of whatever kind says that a job has begun.
+    { [ ! -e "$file" ] && [ ! -h "$file" ]; } || mv -f "$file" "$old/${file##*/}" || fail "$file cannot be moved to $1/attempts/$number"
   done
   if [ ! -e "$old/work" ]; then mv ../work "$old/work" || fail "$1/work cannot be moved to $1/attempts/$number"; fi
   # The launcher reads there what was being tried when this attempt ended.

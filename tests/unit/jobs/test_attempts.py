@@ -300,6 +300,19 @@ def test_step_killed_inside(
     assert (old / "work").exists()
 
 
+def test_what_is_no_file_is_put_aside_as_well(
+    after_failure: Jobs, queue: FakeQueue, queued: JobRequest, tmp_path: Path
+) -> None:
+    """A link that leads nowhere would say that the next attempt has begun, and a FIFO would hold its start."""
+    folder = next((tmp_path / "space" / "runs").iterdir())
+    (folder / "state" / "exit.7").symlink_to("nowhere")
+    os.mkfifo(folder / "scheduler.log")
+    present = after_failure.present(queued, [item_of(tmp_path)])
+    assert (present.job.id, queue.jobs()) == ("2", ["1", "2"])
+    assert not os.path.lexists(folder / "scheduler.log")
+    assert (folder / "attempts" / "1" / "exit.7").is_symlink()
+
+
 def test_record_that_the_attempt_before_writes_late_is_not_this_ones(
     after_failure: Jobs, queue: FakeQueue, queued: JobRequest, tmp_path: Path
 ) -> None:
