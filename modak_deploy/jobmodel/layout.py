@@ -155,7 +155,8 @@ def _efficient(job: JobBody, ranks: int, threads: int | None) -> tuple[int, int 
     if stated is None or stated >= least:
         return ranks, threads
     serial = (1 / stated - 1) / (cores - 1)
-    most = math.floor(1 + (1 / least - 1) / serial)
+    # Of an efficiency below 1e-308 the share is infinite.
+    most = math.floor(1 + (1 / least - 1) / serial) if math.isfinite(serial) else 1
     while most > 1 and 1 / (1 + serial * (most - 1)) < least:
         most -= 1
     if most >= (threads or 1):
