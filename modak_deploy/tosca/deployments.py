@@ -81,9 +81,11 @@ class Resolver:
                 return PurePosixPath(file).name if isinstance(file, str) else _UNKNOWN
             case "concat", [*parts]:
                 return self._joined(parts, "", node)
-            case "join", [[*parts], *rest]:
-                return self._joined(parts, rest[0] if rest else "", node)
-            case "token", [str(text), separator, index]:
+            case "join", [[*parts]]:
+                return self._joined(parts, "", node)
+            case "join", [[*parts], str(delimiter)]:
+                return self._joined(parts, delimiter, node)
+            case "token", [str(text), str(separator), int(index)] if separator:
                 pieces = text.split(separator)
                 return pieces[index] if 0 <= index < len(pieces) else _UNKNOWN
         return _UNKNOWN

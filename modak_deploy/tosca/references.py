@@ -45,7 +45,7 @@ class Scope:
                 yield element.diagnostic(
                     "tosca-parser does not support join", hint="write concat", tools=PORTABLE, code="not-portable"
                 )
-                whole = isinstance(argument, list) and 1 <= len(argument) <= 2 and isinstance(argument[0], list)
+                whole = isinstance(argument, list) and [*map(type, argument)] in ([list], [list, str])
                 yield from self._parts(call, call.at(0) if whole else None, "a list of texts and a delimiter")
             case "token":
                 yield from self._token(call)
@@ -248,7 +248,7 @@ class Scope:
 
     def _token(self, call: SourceLocation) -> Iterator[Diagnostic]:
         match call.value:
-            case [text, str(), int()]:
+            case [text, str(separator), int()] if separator:
                 if is_function(text):
                     yield call.at(0).diagnostic(
                         "xOpera takes no function inside token", tools=OPERA, code="not-portable"

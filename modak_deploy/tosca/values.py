@@ -233,10 +233,15 @@ def check_constraints(element: SourceLocation, constraints: Any, wanted: str, wh
             ((keyword, limit),) = clause.items()
             if limit_fault(keyword, limit, wanted):
                 continue
-            expected = _CONSTRAINTS.get(keyword, _fine)(_comparable(element.value, wanted), _comparable(limit, wanted))
+            try:
+                expected = _CONSTRAINTS.get(keyword, _fine)(
+                    _comparable(element.value, wanted), _comparable(limit, wanted)
+                )
+            except TypeError:  # of a mapping, such as of a data type with keys, nothing is the lowest
+                continue
             if expected:
                 limits = _limits(keyword, limit)
-                hint = nearest(str(element.value), limit) if keyword == "valid_values" else ""
+                hint = nearest(str(element.value), list(map(str, limit))) if keyword == "valid_values" else ""
                 shown_value = (
                     str(len(element.value)) if isinstance(element.value, list | dict) else shown(element.value)
                 )
@@ -282,7 +287,10 @@ def _limit_problem(keyword: str, limit: Any, wanted: str) -> str | None:
         if not whole or not all(v == "UNBOUNDED" or _can_be(v, wanted) for v in limit):
             return "a list of the lowest and the highest"
         low, high = _comparable(limit, wanted)
-        return None if "UNBOUNDED" in limit or low <= high else "the lowest before the highest"
+        try:
+            return None if "UNBOUNDED" in limit or low <= high else "the lowest before the highest"
+        except TypeError:
+            return "a list of the lowest and the highest"
     elif not _can_be(limit, wanted):
         return f"a value of type {wanted}"
     return None

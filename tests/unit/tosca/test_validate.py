@@ -113,6 +113,46 @@ def test_each_fault_is_told_once_at_its_line(project: Path, case: dict[str, Any]
     assert (diagnostic.source, diagnostic.line, diagnostic.code) == (str(blueprint), line, case["code"])
 
 
+def test_a_join_whose_delimiter_is_no_text(project: Path) -> None:
+    text = BASE.replace("        metrics: metrics.json", "        metrics: { join: [[a, b], 3] }", 1)
+    (project / "b.yaml").write_text(text)
+    fault = "node_templates.train.properties.metrics.join: must be a list of texts and a delimiter"
+    assert [line.partition(": ")[2] for line in refused(project / "b.yaml")] == [fault]
+
+
+CONSTRAINED = """\
+tosca_definitions_version: tosca_simple_yaml_1_3
+data_types:
+  example.D: {derived_from: tosca.datatypes.Root, properties: {a: {type: string}}}
+node_types:
+  example.N:
+    derived_from: tosca.nodes.Root
+    properties: {p: {type: TYPE, constraints: [CLAUSE]}}
+topology_template:
+  node_templates:
+    n: {type: example.N, properties: {p: VALUE}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "clause", "value", "says"),
+    [
+        ("integer", "valid_values: [1, 2]", "5", "must be one of 1, 2, not 5"),
+        ("example.D", "valid_values: [{a: x}]", "{a: y}", "must be one of {'a': 'x'}, not 1"),
+        ("example.D", "in_range: [{a: x}, {a: y}]", "{a: y}", "in_range wants a list of the lowest and the highest"),
+        ("example.D", "greater_than: 1", "{a: y}", ""),
+        ("example.D", "in_range: [1, 2]", "{a: y}", ""),
+        ("example.D", "pattern: x", "{a: y}", ""),
+    ],
+)
+def test_constraints_of_values_that_are_no_text(project: Path, kind: str, clause: str, value: str, says: str) -> None:
+    text = CONSTRAINED.replace("TYPE", kind).replace("CLAUSE", "{" + clause + "}").replace("VALUE", value)
+    (project / "b.yaml").write_text(text)
+    faults = refused(project / "b.yaml")
+    assert bool(faults) == bool(says)
+    assert all(says in fault for fault in faults)
+
+
 RULES = """\
   groups:
     all: {type: tosca.groups.Root, members: [train]}
