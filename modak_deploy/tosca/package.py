@@ -1,5 +1,6 @@
 """Blueprints as packages: a CSAR with all that a blueprint needs, or a folder of one's own to start from."""
 
+import filecmp
 import secrets
 import shutil
 import zipfile
@@ -103,7 +104,11 @@ def start_from(name: str, folder: Path) -> Path:
     copies = {path: folder / path.relative_to(service.folder) for path in files_of(service)}
     copies |= {path: folder / path.relative_to(service.folder) for path in _below(library.folder())}
     for source, target in copies.items():
-        if target.exists() and target.read_bytes() != source.read_bytes():
+        try:
+            is_free = not target.exists() or (target.is_file() and filecmp.cmp(source, target, shallow=False))
+        except OSError as error:
+            raise InputError(f"{target}: cannot be read: {error.strerror}") from None
+        if not is_free:
             raise InputError(f"{target}: there is another file of this name", hint="choose an empty folder")
     for source, target in copies.items():
         try:

@@ -1,6 +1,8 @@
 """Packages of blueprints, and folders to start from."""
 
+import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,13 @@ def test_a_shipped_blueprint_is_right_wherever_it_is_copied(tmp_path: Path, name
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "digits-machine.yaml").write_text("mine\n")
+    with pytest.raises(InputError, match=r"digits-machine.yaml: there is another file of this name"):
+        start_from("digits-machine", tmp_path)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_in_the_way(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "digits-machine.yaml")
     with pytest.raises(InputError, match=r"digits-machine.yaml: there is another file of this name"):
         start_from("digits-machine", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["digits-machine.yaml"]
