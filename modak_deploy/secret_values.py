@@ -1,7 +1,6 @@
 """The values of ``secret_environment``: read on the controller, handed to the job in a private file, never shown."""
 
 import os
-import os.path
 import secrets
 import selectors
 import stat

@@ -113,11 +113,22 @@ def test_each_fault_is_told_once_at_its_line(project: Path, case: dict[str, Any]
     assert (diagnostic.source, diagnostic.line, diagnostic.code) == (str(blueprint), line, case["code"])
 
 
-def test_a_join_whose_delimiter_is_no_text(project: Path) -> None:
-    text = BASE.replace("        metrics: metrics.json", "        metrics: { join: [[a, b], 3] }", 1)
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    [
+        ("join: [[a, b], 3]", "join: must be a list of texts and a delimiter"),
+        (
+            'token: ["a.b", "", 0]',
+            "token: must be a list of a text, the characters that part it, and a number",
+        ),
+    ],
+)
+def test_a_function_whose_delimiter_is_no_text_or_empty(project: Path, function: str, fault: str) -> None:
+    text = BASE.replace("        metrics: metrics.json", f"        metrics: {{ {function} }}", 1)
     (project / "b.yaml").write_text(text)
-    fault = "node_templates.train.properties.metrics.join: must be a list of texts and a delimiter"
-    assert [line.partition(": ")[2] for line in refused(project / "b.yaml")] == [fault]
+    assert [line.partition(": ")[2] for line in refused(project / "b.yaml")] == [
+        f"node_templates.train.properties.metrics.{fault}"
+    ]
 
 
 CONSTRAINED = """\

@@ -28,8 +28,8 @@ def written(torch: Any, traced: Any, module: Any, tensors: List[Any]) -> bytes:
     onnx = importlib.import_module("onnx")
     # What the exporter does with modules as well, whose weights it knows only once they are arguments of the graph.
     graph, weights = torch._C._jit_pass_lower_graph(traced.inlined_graph, traced._c)
-    known = {id(weight): name for name, weight in _weights(module).items()}
-    names = {"weight:{}".format(number): known[id(weight)] for number, weight in enumerate(weights)}
+    names_by_id = {id(weight): name for name, weight in _weights(module).items()}
+    names = {"weight:{}".format(number): names_by_id[id(weight)] for number, weight in enumerate(weights)}
     arguments = ["argument:{}".format(number) for number in range(len(tensors))]
     file = io.BytesIO()
     torch.onnx.export(
