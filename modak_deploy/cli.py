@@ -1,6 +1,7 @@
 """The command modak. Each command imports what it needs when it runs, so that the short ones are quick."""
 
 import atexit
+import functools
 import gc
 import shutil
 import signal
@@ -59,7 +60,9 @@ Search = Annotated[
     list[Path] | None,
     typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
 ]
-Bundle = Annotated[Path, typer.Argument(readable=False, metavar="BUNDLE", help="Folder that 'modak convert' wrote.")]
+_file = functools.partial(typer.Argument, readable=False, metavar="FILE")
+"""An argument that names a file; whether it can be read, modak tells in its own words."""
+Bundle = Annotated[Path, _file(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")]
 app = typer.Typer(
     name="modak",
     help="Plan, deploy and tune AI and HPC applications.",
@@ -150,11 +153,7 @@ def _options(
 def plan(
     documents: Annotated[
         list[Path],
-        typer.Argument(
-            readable=False,
-            metavar="FILE",
-            help="Deployment documents; sections of a later one replace those of earlier ones. Or a JSON job.",
-        ),
+        _file(help="Deployment documents; sections of a later one replace those of earlier ones. Or a JSON job."),
     ],
     explain: Annotated[bool, typer.Option("--explain", help="Show every candidate and every rejected one.")] = False,
     json: Annotated[
@@ -184,12 +183,7 @@ def plan(
 @app.command()
 def tune(
     documents: Annotated[
-        list[Path],
-        typer.Argument(
-            readable=False,
-            metavar="FILE",
-            help="Deployment documents; sections of a later one replace those of earlier ones.",
-        ),
+        list[Path], _file(help="Deployment documents; sections of a later one replace those of earlier ones.")
     ],
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Most jobs, besides that which confirms the winner.")] = 8,
     batch: Annotated[int, typer.Option(min=1, max=50, help="Candidates in each job.")] = 6,
@@ -235,9 +229,7 @@ def discover(
 
 @app.command()
 def convert(
-    document: Annotated[
-        Path, typer.Argument(readable=False, metavar="FILE", help="The models, their data and how they are combined.")
-    ],
+    document: Annotated[Path, _file(help="The models, their data and how they are combined.")],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FOLDER", help="The bundle; NAME.bundle when absent."),
@@ -330,8 +322,7 @@ def serve_model(
 @app.command()
 def report(
     folder: Annotated[
-        Path | None,
-        typer.Argument(readable=False, metavar="[RESULTS]", help="Results of one job or of several; see --store."),
+        Path | None, _file(metavar="[RESULTS]", help="Results of one job or of several; see --store.")
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The page; a CSV file of the same name is beside it.")

@@ -116,7 +116,7 @@ def test_what_the_model_was_worth_stays_with_the_next_one(store):
     assert kept()
     now = read_description(model_folder())
     assert (now.held, now.held_with) == (worth, described.measurements)
-    assert f"when there were {described.measurements} measurements" in report(now)
+    assert f"evaluation with {described.measurements} measurements" in report(now)
 
 
 def test_measurements_that_are_removed_while_it_is_fitted_are_not_learned(store, monkeypatch):
