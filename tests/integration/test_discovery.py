@@ -112,7 +112,7 @@ def test_python_that_the_user_may_not_execute(
         folder = TOP / "tests" / "data" / "applications"
         done = modak(tmp_path, environment, "plan", "deploy.yml", "--search", str(folder))
         assert (done.returncode, done.stdout) == (4, "")
-        assert done.stderr.startswith(f"target.python: {python} cannot be executed on ")
+        assert f"deploy.yml:10: target.python: {python} cannot be executed on " in done.stderr
         assert done.stderr.endswith(f": {top}/closed does not permit it to this user\n")
 
 
