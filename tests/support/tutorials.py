@@ -175,7 +175,8 @@ def same(expected: str, printed: str) -> bool:
 
 def excerpt(expected: str, printed: str) -> str:
     """Return the ``expected`` lines where all are among those ``printed``, else the latter that begin as they do."""
-    lines = printed.splitlines()
+    # Where nobody watches, what happens while a command waits is told with the time (modak_deploy/deploy/screen.py).
+    lines = [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in printed.splitlines()]
     if {shape(line) for line in expected.splitlines()} <= {shape(line) for line in lines}:
         return expected
     begin = {line.split()[0] for line in expected.splitlines() if line.strip()}
