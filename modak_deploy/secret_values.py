@@ -15,6 +15,7 @@ from modak_deploy.model.application import Application, Secret
 from modak_deploy.model.plan import Plan
 from modak_deploy.shell import quote
 from modak_deploy.state import keyed_hash
+from modak_deploy.util.files import is_file
 
 _LONGEST = 100_000
 """Bytes of one value. Linux takes 131072 for one variable with its name (MAX_ARG_STRLEN)."""
@@ -73,8 +74,7 @@ class Reader:
     def _of_file(self, key: str, name: str) -> str:
         path = Path(name).expanduser()
         tried = [path] if path.is_absolute() else [folder / path for folder in self.search or (Path(),)]
-        # Not Path.is_file, which fails in a folder of others.
-        file = next((candidate for candidate in tried if os.path.isfile(candidate)), None)  # noqa: PTH113
+        file = next((candidate for candidate in tried if is_file(candidate)), None)
         if file is None:
             where = ", ".join(str(candidate.parent) for candidate in dict.fromkeys(tried))
             raise InputError(f"'{name}' not found", key=key, hint=f"searched in {where}")

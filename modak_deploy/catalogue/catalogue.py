@@ -5,7 +5,6 @@ none, and to make these 24 classes takes 3 % of a Plan's processor time.
 """
 
 import hashlib
-import os.path
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from modak_deploy.catalogue.recipefiles import contents_beside
 from modak_deploy.documents import check, read_document
 from modak_deploy.errors import InputError
 from modak_deploy.model.image import ImageEntry
-from modak_deploy.util.files import listed
+from modak_deploy.util.files import is_file, is_folder, listed
 from modak_deploy.util.text import close_match
 
 if TYPE_CHECKING:
@@ -287,10 +286,9 @@ def _shipped() -> Catalogue:
 
 def sources_of(path: Path) -> list[Source]:
     """Return the files of a catalogue folder, or the one file that ``path`` is."""
-    # Not Path.is_file and Path.is_dir, which fail in a folder of others.
-    if os.path.isfile(path):  # noqa: PTH113
+    if is_file(path):
         return [_source(path)]
-    if not os.path.isdir(path):  # noqa: PTH112
+    if not is_folder(path):
         raise InputError("catalogue folder or file not found", source=path)
     try:
         files = listed(path, "*.yaml")

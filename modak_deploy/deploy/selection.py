@@ -1,6 +1,5 @@
 """Which runs a command is about: those that documents describe, or those whose Plans lie in the results folder."""
 
-import os.path
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -22,7 +21,7 @@ from modak_deploy.planning import check_deployed, plan_deployment, still_holds, 
 from modak_deploy.secret_values import Reader, hashes_of
 from modak_deploy.transport.base import Transport
 from modak_deploy.transport.connect import connect
-from modak_deploy.util.files import exists, listed
+from modak_deploy.util.files import exists, is_file, listed
 
 Notice = Callable[[str], None]
 DOCUMENTS = (".yml", ".yaml", ".json")
@@ -193,8 +192,7 @@ def _has_plan(results: Path, name: str) -> bool:
 def kept_runs(options: RunOptions) -> list[str]:
     """Return the names of the runs whose Plans lie in the results folder."""
     try:
-        # Not Path.is_file, which fails where the folder of a run is not this user's.
-        return [path.name for path in listed(results_folder(options)) if os.path.isfile(path / PLAN_FILE)]  # noqa: PTH113
+        return [path.name for path in listed(results_folder(options)) if is_file(path / PLAN_FILE)]
     except OSError as error:
         raise InputError(f"{results_folder(options)} cannot be read: {error.strerror}") from None
 

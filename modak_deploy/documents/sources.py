@@ -14,7 +14,7 @@ from modak_deploy.documents.objectcopies import copied, folder_of
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Application
 from modak_deploy.model.execution import Source
-from modak_deploy.util.files import exists
+from modak_deploy.util.files import exists, is_folder
 
 LAUNCHERS = "launchers"
 """Folder beside the sources that the catalogue's launchers are put into."""
@@ -88,7 +88,7 @@ def _files(key: Location, path: str, search: Sequence[Path]) -> Iterator[tuple[s
         text = f"'{target}' is in the folder '{LAUNCHERS}', which is reserved for modak"
         raise InputError(text, key=key, hint="rename it")
     local = _look_up(key, path, search)
-    if os.path.isdir(local):  # noqa: PTH112 - Path.is_dir fails in a folder of others
+    if is_folder(local):
         if key == _SCRIPT:
             raise InputError(f"{local} is a folder, not a script", key=key)
         files = [(str(target / below), file) for below, file in _walk(key, local, local.resolve(), ())]

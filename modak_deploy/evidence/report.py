@@ -1,6 +1,5 @@
 """Making a report: of the results of jobs, of the measurements in a store, and the small one beside each job."""
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from modak_deploy.evidence.jobs import DeployedJob, job_section, job_values, rea
 from modak_deploy.evidence.page import render, render_csv
 from modak_deploy.evidence.view import Report, Section, Table, Value
 from modak_deploy.performance.recording import PLAN
-from modak_deploy.util.files import PRIVATE, listed, write_atomically
+from modak_deploy.util.files import PRIVATE, is_file, is_folder, listed, write_atomically
 from modak_deploy.util.text import plural
 
 if TYPE_CHECKING:
@@ -45,15 +44,11 @@ def run_folders(top: Path) -> list[Path]:
     matches: list[Path] = []
     level = [top]
     for _ in range(_DEPTH + 1):
-        runs = [folder for folder in level if _has(folder, PLAN) or _has(folder, DESCRIPTION)]
+        runs = [folder for folder in level if is_file(folder / PLAN) or is_file(folder / DESCRIPTION)]
         matches += runs
         apart = set(runs)
         level = [entry for folder in level if folder not in apart for entry in _below(folder)]
     return matches
-
-
-def _has(folder: Path, name: str) -> bool:
-    return os.path.isfile(folder / name)  # noqa: PTH113  Path.is_file fails where a folder is not this user's
 
 
 def _below(folder: Path) -> list[Path]:
@@ -61,7 +56,7 @@ def _below(folder: Path) -> list[Path]:
         entries = sorted(folder.iterdir())
     except OSError:  # not this user's
         return []
-    return [entry for entry in entries if entry.name != "attempts" and os.path.isdir(entry)]  # noqa: PTH112
+    return [entry for entry in entries if entry.name != "attempts" and is_folder(entry)]
 
 
 def report_of_jobs(jobs: Sequence[DeployedJob]) -> Report:

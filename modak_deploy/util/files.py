@@ -54,6 +54,16 @@ def exists(path: Path) -> bool:
         return True
 
 
+def is_file(path: Path) -> bool:
+    """Return whether a file is at ``path``; ``Path.is_file`` raises an OSError in a folder of others before 3.14."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a folder is at ``path``; ``Path.is_dir`` raises an OSError in a folder of others before 3.14."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep other processes from changing a folder's files at the same time, where its file system has locks."""

@@ -54,13 +54,6 @@ def test_documented_example_has_its_scripts(name: str) -> None:
         assert script == golden.read_text()
 
 
-def test_an_efficiency_next_to_nothing_leaves_one_rank() -> None:
-    asked = json.loads((DATA / "solver.json").read_text())
-    asked["job"]["application"]["minimal_efficiency"] = 3e-309
-    asked["job"]["optimisation"]["app_type-hpc"]["parallelisation-mpi"]["scaling_efficiency"] = 1e-309
-    assert "#SBATCH --ntasks=1\n" in answered(asked).job_script
-
-
 def test_an_efficiency_that_was_measured_needs_no_stated_one(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [
         Measurement.model_validate(

@@ -80,3 +80,10 @@ def _given(data: dict[str, Any], prefix: str = "") -> set[str]:
         place = f"{prefix}/{key}" if prefix else key
         found |= {place} | (_given(value, place) if isinstance(value, dict) else set())
     return found
+
+
+def test_an_efficiency_next_to_nothing_leaves_one_rank() -> None:
+    asked = json.loads((DATA / "solver.json").read_text())
+    asked["job"]["application"]["minimal_efficiency"] = 3e-309
+    asked["job"]["optimisation"]["app_type-hpc"]["parallelisation-mpi"]["scaling_efficiency"] = 1e-309
+    assert "#SBATCH --ntasks=1\n" in answered(asked).job_script

@@ -395,18 +395,3 @@ def test_job_that_another_machine_with_the_same_files_runs_is_not_run_again(
     assert (present.made, result.state) == (False, "lost")
     (tmp_path / "go").touch()
     assert runs(tmp_path) == 1
-
-
-def test_undeploying_leaves_a_process_alone_that_only_quotes_the_folder(
-    jobs: Jobs, shell: Shell, tmp_path: Path
-) -> None:
-    deployed = shell("true")
-    present, _ = carry_out(jobs, deployed)
-    note = f"x\nMODAK_DIRECTORY={present.job.spec.directory}\ny"
-    other = subprocess.Popen(["sleep", "60"], env={**os.environ, "NOTE": note})
-    try:
-        assert jobs.absent(deployed)
-        assert other.poll() is None
-    finally:
-        other.kill()
-        other.wait()

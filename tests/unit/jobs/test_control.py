@@ -361,3 +361,18 @@ def test_machine_without_any_tool_for_sha256_or_base64(hasty: Timeouts, tmp_path
         assert jobs.fetch_results(present.job, result, tmp_path / "results").changed is made
     assert (tmp_path / "results" / "probe" / "out").read_text() == "input\n"
     assert jobs.absent(deployed)
+
+
+def test_undeploying_leaves_a_process_alone_that_only_quotes_the_folder(
+    jobs: Jobs, shell: Callable[..., JobRequest], tmp_path: Path
+) -> None:
+    deployed = shell("true")
+    present, _ = carry_out(jobs, deployed)
+    note = f"x\nMODAK_DIRECTORY={present.job.spec.directory}\ny"
+    other = subprocess.Popen(["sleep", "60"], env={**os.environ, "NOTE": note})
+    try:
+        assert jobs.absent(deployed)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
