@@ -7,7 +7,6 @@ process's peak grows by.
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -16,13 +15,11 @@ from typing import Any
 from lever_table import CASES, Bench
 from markdown_table import markdown
 
+from modak_deploy.launch import hardware
+from modak_deploy.launch.frameworks.pytorch.exported import Content, form_of_call
+
 ENGINES = ("pytorch-onnxruntime", "pytorch-openvino")
 USUAL = ("squeezenet-b1", "alexnet-b1", "resnet50-b1", "bert-b1")
-
-
-def peak() -> int:
-    """Return the largest resident size so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def measure(case: str, engine: str, threads: int) -> dict[str, Any]:
@@ -36,15 +33,13 @@ def measure(case: str, engine: str, threads: int) -> dict[str, Any]:
     with torch.inference_mode():
         for _ in range(2):
             bench.root(*args, **kwargs)
-        before, wall, processor = peak(), time.perf_counter(), time.process_time()
+        before, wall, processor = hardware.peak_memory(), time.perf_counter(), time.process_time()
         converted: Any = lever.compiled(torch, bench.root)
         converted(*args, **kwargs)
         found = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
-        found["memory"] = peak() - before
+        found["memory"] = (hardware.peak_memory() or 0) - (before or 0)
         content = lever.compiled(torch, bench.root).content(args, kwargs)
         later: Any = lever.compiled(torch, bench.root)
-        from modak_deploy.launch.frameworks.pytorch.exported import Content, form_of_call
-
         later.take(Content(form_of_call(torch, args, kwargs), content))
         processor = time.process_time()
         later(*args, **kwargs)

@@ -78,14 +78,11 @@ def test_what_gains_is_combined_with_others_first(tmp_path):
 
 
 def test_a_search_that_is_resumed_proposes_the_same(tmp_path):
-    found = []
-    for name in ("one", "two"):
-        study = Study(tmp_path / name, "study", exclusive(12, 3))
-        if name == "two":
-            proposed(study, 1)
-            study = Study(tmp_path / name, "study", exclusive(12, 3))
-            found.append([[on(point) for point in study.propose(6)]])
-        else:
-            proposed(study, 1)
-            found.append([[on(point) for point in study.propose(6)]])
+    space, found = exclusive(12, 3), []
+    for resumed in (False, True):
+        study = Study(tmp_path / f"journal {resumed}", "study", space)
+        proposed(study, 1)
+        if resumed:
+            study = Study(tmp_path / f"journal {resumed}", "study", space)
+        found.append([on(point) for point in study.propose(6)])
     assert found[0] == found[1]
