@@ -30,23 +30,13 @@ recall() { # sets DIR and USER_NAME when this checkout has a cluster
   DIR=$(readlink "$LINK" 2>/dev/null) && [ -d "$DIR" ] && USER_NAME=$(cat "$DIR/etc/user" 2>/dev/null)
 }
 
-claim_user() { # one of our own: two checkouts may run their clusters side by side
-  local slot name owner
-  for slot in 0 1 2 3 4 5 6 7 8 9; do
-    name=modakn$slot
-    owner=$(getent passwd "$name" | cut -d: -f6) || true
-    case $owner in
-      '') ;;
-      "$BASE"/modak-cluster.*)
-        if [ -d "$owner" ] || ! as_root userdel "$name" 2>/dev/null; then continue; fi ;;
-      *) continue ;;
-    esac
-    # '*' locks the password without locking the account, which sshd would refuse.
-    as_root useradd --no-create-home --home-dir "$DIR/home" --shell /bin/bash --password '*' "$name" 2>/dev/null || continue
-    USER_NAME=$name
-    return
+claim_one() { # a user of our own: thirty checkouts may run theirs side by side
+  local slot reasons=
+  for slot in {0..29}; do
+    ! claim_user cluster "modakn$slot" || return 0
+    reasons+="; $REASON"
   done
-  fail "the users modakn0 to modakn9 are all taken"
+  fail "the users modakn0 to modakn29 are all taken: ${reasons#; }"
 }
 
 # The login node's files: Slurm's commands, its wrappers for Torque's, a shell and sshd. Of the machine's own release,
@@ -94,10 +84,8 @@ choose_limits() {
 
 make_folder() {
   local host device
-  DIR=$(as_root mktemp -d "$BASE/modak-cluster.XXXXXX") # outside the checkout: the user must be able to read it
-  ln -sfn "$DIR" "$LINK"
-  as_root chmod 755 "$DIR"
-  claim_user
+  new_folder cluster
+  claim_one
   as_root mkdir -p "$DIR"/{dev,etc/slurm,keys,log,run,home/.ssh,laptop/.ssh,work,bin,root} "$DIR"/spool/{slurmctld,c1,c2}
   as_root mkdir -p /etc/slurm /run/sshd # where a host's own are put, and where sshd confines its unprivileged half
   for device in gpu0 gpu1; do as_root mknod "$DIR/dev/$device" c 1 3; done # as good as /dev/null

@@ -69,6 +69,51 @@ mirror() { # PATTERN: the mirror of a distribution whose name matches that this 
   apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -E "/($1)/?\$" | sort -u | head -n 1
 }
 
+# --- a folder, a user and ports of our own -------------------------------------------------------------------------
+
+new_folder() { # KIND: sets DIR to a new folder outside the checkout, where its user can read, and links to it
+  clear_away "$1"
+  DIR=$(as_root mktemp -d "$BASE/modak-$1.XXXXXX")
+  ln -sfn "$DIR" "$LINK"
+  realpath -s "$LINK" | as_root tee "$DIR/link" >/dev/null
+  as_root chmod 755 "$DIR"
+}
+
+clear_away() { # KIND: what checkouts left running that were deleted without 'down', or whose link was
+  local folder link user
+  for folder in "$BASE/modak-$1".*; do
+    link=$(as_root cat "$folder/link" 2>/dev/null) || continue
+    [ "$(as_root readlink "$link")" != "$folder" ] || continue
+    say "removing $folder, which a deleted checkout left behind"
+    user=$(getent passwd | awk -F: -v home="$folder/home" '$6 == home { print $1 }')
+    as_root ln -sfn "$folder" "$folder/self"
+    (LINK=$folder/self && stop) || true
+    as_root rm -rf "$folder"
+    [ -z "$user" ] || ! getent passwd "$user" >/dev/null || as_root userdel "$user" || true
+  done
+}
+
+port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# shellcheck disable=SC2034 # REASON and USER_NAME are for the scripts that read this file
+claim_user() { # KIND NAME PORTS: sets USER_NAME, where neither the user nor a port is another's; else REASON
+  local owner port
+  owner=$(getent passwd "$2" | cut -d: -f6) || true
+  case $owner in
+    '') ;;
+    "$BASE/modak-$1."*/home)
+      if [ -d "${owner%/home}" ]; then REASON="$2 belongs to ${owner%/home}" && return 1; fi
+      REASON=$(as_root userdel "$2" 2>&1) || return 1 ;;
+    *) REASON="$2 is another user, with home $owner" && return 1 ;;
+  esac
+  for port in "${@:3}"; do
+    port_is_free "$port" || { REASON="port $port is taken"; return 1; }
+  done
+  # '*' locks the password without locking the account, which sshd would refuse.
+  REASON=$(as_root useradd --no-create-home --home-dir "$DIR/home" --shell /bin/bash --password '*' "$2" 2>&1) || return 1
+  USER_NAME=$2
+}
+
 # --- processes ---------------------------------------------------------------------------------------------------
 
 runs() { # PID: is it there, and not just waiting to be buried?

@@ -83,28 +83,19 @@ recall() { # sets DIR and USER_NAME when this checkout has a set-up
   DIR=$(readlink "$LINK" 2>/dev/null) && [ -d "$DIR" ] && USER_NAME=$(cat "$DIR/user" 2>/dev/null)
 }
 
-port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-
-claim_slot() { # a user and two ports of our own: two checkouts may run side by side
-  local slot name base owner
-  for slot in 0 1 2 3 4 5 6 7 8 9; do
-    name=modakc$slot base=$((18000 + 10 * slot))
-    owner=$(getent passwd "$name" | cut -d: -f6) || true
-    case $owner in
-      '') ;;
-      "$BASE"/modak-containers.*)
-        if [ -d "$owner" ] || ! as_root userdel "$name" 2>/dev/null; then continue; fi ;;
-      *) continue ;;
-    esac
-    if ! port_is_free "$base" || ! port_is_free $((base + 1)); then continue; fi
-    # '*' locks the password without locking the account, which sshd would refuse.
-    as_root useradd --no-create-home --home-dir "$DIR/home" --shell /bin/bash --password '*' "$name" 2>/dev/null || continue
-    grep -q "^$name:" /etc/subuid || as_root usermod --add-subuids $((600000 + 65536 * slot))-$((665535 + 65536 * slot)) \
-      --add-subgids $((600000 + 65536 * slot))-$((665535 + 65536 * slot)) "$name"
-    USER_NAME=$name PORT=$base
-    return
+claim_slot() { # a user and two ports of our own: thirty checkouts may run side by side
+  local slot base reasons=
+  for slot in {0..29}; do
+    base=$((18000 + 10 * slot))
+    if claim_user containers "modakc$slot" $base $((base + 1)); then
+      grep -q "^$USER_NAME:" /etc/subuid || as_root usermod --add-subuids $((600000 + 65536 * slot))-$((665535 + 65536 * slot)) \
+        --add-subgids $((600000 + 65536 * slot))-$((665535 + 65536 * slot)) "$USER_NAME"
+      PORT=$base
+      return
+    fi
+    reasons+="; $REASON"
   done
-  fail "no free pair of ports between 18000 and 18091"
+  fail "no user with two ports between 18000 and 18291: ${reasons#; }"
 }
 
 fill_in() { # TEMPLATE
@@ -116,9 +107,7 @@ as_user() { as_root runuser -u "$USER_NAME" -- "$DIR/enter" "$@"; }
 
 make_folder() {
   mkdir -p "$BUILD"
-  DIR=$(as_root mktemp -d "$BASE/modak-containers.XXXXXX") # outside the checkout: the user must be able to read it
-  ln -sfn "$DIR" "$LINK"
-  as_root chmod 755 "$DIR"
+  new_folder containers
   claim_slot
   as_root mkdir -p "$DIR"/{home,log,run,registry,keys,client}
   as_root chmod 700 "$DIR/run"

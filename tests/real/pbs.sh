@@ -78,23 +78,13 @@ recall() { # sets DIR, USER_NAME and SYSTEMS when this checkout has one
 
 prefix_up() { cat "$DIR/etc/prefix.$1"; } # SYSTEM
 
-claim_user() { # one of our own: two checkouts may run theirs side by side
-  local slot name owner
-  for slot in 0 1 2 3 4 5 6 7 8 9; do
-    name=modakq$slot
-    owner=$(getent passwd "$name" | cut -d: -f6) || true
-    case $owner in
-      '') ;;
-      "$BASE"/modak-pbs.*)
-        if [ -d "$owner" ] || ! as_root userdel "$name" 2>/dev/null; then continue; fi ;;
-      *) continue ;;
-    esac
-    # '*' locks the password without locking the account, which sshd would refuse.
-    as_root useradd --no-create-home --home-dir "$DIR/home" --shell /bin/bash --password '*' "$name" 2>/dev/null || continue
-    USER_NAME=$name
-    return
+claim_one() { # a user of our own: thirty checkouts may run theirs side by side
+  local slot reasons=
+  for slot in {0..29}; do
+    ! claim_user pbs "modakq$slot" || return 0
+    reasons+="; $REASON"
   done
-  fail "the users modakq0 to modakq9 are all taken"
+  fail "the users modakq0 to modakq29 are all taken: ${reasons#; }"
 }
 
 fill_in() { # TEMPLATE
@@ -103,10 +93,8 @@ fill_in() { # TEMPLATE
 
 make_folder() {
   local system host
-  DIR=$(as_root mktemp -d "$BASE/modak-pbs.XXXXXX") # outside the checkout: the user must be able to read it
-  ln -sfn "$DIR" "$LINK"
-  as_root chmod 755 "$DIR"
-  claim_user
+  new_folder pbs
+  claim_one
   as_root mkdir -p "$DIR"/{etc,keys,log,run,hosts,spool,home/.ssh,client}
   echo "$USER_NAME" | as_root tee "$DIR/etc/user" >/dev/null
   echo "$SYSTEMS" | as_root tee "$DIR/etc/systems" >/dev/null

@@ -22,26 +22,17 @@ recall() { # sets DIR and USER_NAME when this checkout has a rig
   DIR=$(readlink "$LINK" 2>/dev/null) && [ -d "$DIR" ] && USER_NAME=$(cat "$DIR/etc/user" 2>/dev/null)
 }
 
-port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-
-claim_slot() { # a user and a block of ports of our own: two checkouts may run their rigs side by side
-  local slot name base offset owner busy
-  for slot in 0 1 2 3 4 5 6 7 8 9; do
-    name=modakt$slot base=$((17000 + 100 * slot)) busy=
-    [ "$slot" != 0 ] || name=modakt
-    owner=$(getent passwd "$name" | cut -d: -f6) || true
-    if [ -n "$owner" ]; then
-      case $owner in "$BASE"/modak-real.*) [ -d "$owner" ] || as_root userdel "$name" 2>/dev/null || continue ;; *) continue ;; esac
-      [ ! -d "$owner" ] || continue
+claim_slot() { # a user and a block of ports of our own: thirty checkouts may run their rigs side by side
+  local slot base reasons=
+  for slot in {0..29}; do
+    base=$((17000 + 30 * slot))
+    if claim_user real "modakt${slot#0}" $base $((base + 1)) $((base + 2)) $((base + 3)) $((base + 4)) $((base + 22)); then
+      PORT_BASE=$base
+      return
     fi
-    for offset in 0 1 2 3 4 22; do port_is_free $((base + offset)) || busy=yes; done
-    [ -z "$busy" ] || continue
-    # '*' locks the password without locking the account, which sshd would refuse.
-    as_root useradd --no-create-home --home-dir "$DIR/home" --shell /bin/bash --password '*' "$name" 2>/dev/null || continue
-    USER_NAME=$name PORT_BASE=$base
-    return
+    reasons+="; $REASON"
   done
-  fail "no free ports between 17000 and 17922"
+  fail "no user with ports between 17000 and 17892: ${reasons#; }"
 }
 
 fill_in() { # TEMPLATE
@@ -52,9 +43,7 @@ fill_in() { # TEMPLATE
 
 make_folder() {
   mkdir -p "$BUILD"
-  DIR=$(as_root mktemp -d "$BASE/modak-real.XXXXXX") # outside the checkout: the user must be able to read it
-  ln -sfn "$DIR" "$LINK"
-  as_root chmod 755 "$DIR"
+  new_folder real
   claim_slot
   as_root mkdir -p "$DIR"/{dev,etc,keys,log,run,mpi,home/.ssh,client} "$DIR"/spool/slurmctld
   for program in mpicc mpiexec mpirun; do # no links: Hydra looks for its proxy beside the name it was called by
