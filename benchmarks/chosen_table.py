@@ -55,7 +55,12 @@ def _lines(name: str, records: Sequence[Measurement], chosen: Mapping[str, Seque
 
 def table(entries: Sequence[Entry], records: Path = survey_choice.RECORDS) -> str:
     """Return the table of what was chosen, and one of how long the jobs took."""
-    return survey_table.table(surveyed(records, survey.chosen_in(entries))) + "\n" + jobs(entries)
+    return choices(entries, records) + "\n" + jobs(entries)
+
+
+def choices(entries: Sequence[Entry], records: Path = survey_choice.RECORDS) -> str:
+    """Return the table of what was chosen."""
+    return survey_table.table(surveyed(records, survey.chosen_in(entries)))
 
 
 @dataclass(frozen=True)

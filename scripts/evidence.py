@@ -156,8 +156,10 @@ def pairs_amx() -> str:
 
 
 def pairs_avx2() -> str:
-    parts = program_table.short(lines(PAIRS_AVX2), minutes=5), program_table.choices(lines(PAIRS_AVX2))
-    return "\n".join(parts)
+    chosen = chosen_table.choices(survey_table.read(PAIRS_AVX2))
+    return "\n".join(
+        (program_table.short(lines(PAIRS_AVX2), minutes=5), program_table.choices(lines(PAIRS_AVX2)), chosen)
+    )
 
 
 def survey() -> str:
