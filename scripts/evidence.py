@@ -40,6 +40,7 @@ PAGES = {
     "cached": TOP / "docs" / "gains-more.md",
     "expected": TOP / "docs" / "gains.md",
     "expected-traced": TOP / "docs" / "gains.md",
+    "expected-weightless": TOP / "docs" / "gains.md",
     "expected-longer": TOP / "docs" / "gains.md",
     "pairs": TOP / "docs" / "gains.md",
     "pairs-amx": TOP / "docs" / "gains-more.md",
@@ -72,6 +73,8 @@ EXPECTED = MEASURED / "expected-amd-epyc-avx2-2-cores.jsonl"
 """Second deployments that go by what others gained."""
 TRACED = MEASURED / "traced-amd-epyc-avx2-2-cores.jsonl"
 """The same of four programs, once they are traced for ONNX Runtime."""
+WEIGHTLESS = MEASURED / "expected-amd-epyc-2-cores.jsonl"
+"""The same of all of them on another machine, once they are converted without their weights."""
 LONGER = MEASURED / "expected-5-minutes-amd-epyc-avx2-2-cores.jsonl"
 """The same in jobs of five minutes."""
 PAIRS = MEASURED / "pairs-amd-epyc-2-cores.jsonl"
@@ -143,6 +146,10 @@ def expected_traced() -> str:
     return chosen_table.table(survey_table.read(TRACED))
 
 
+def expected_weightless() -> str:
+    return chosen_table.jobs(survey_table.read(WEIGHTLESS))
+
+
 def expected_longer() -> str:
     return chosen_table.table(survey_table.read(LONGER))
 
@@ -210,6 +217,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "cached": cached,
     "expected": expected,
     "expected-traced": expected_traced,
+    "expected-weightless": expected_weightless,
     "expected-longer": expected_longer,
     "pairs": pairs,
     "pairs-amx": pairs_amx,
