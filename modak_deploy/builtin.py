@@ -12,6 +12,11 @@ SCHEDULERS: Mapping[str, str] = {
     "openpbs": "modak_deploy.schedulers.openpbs:OpenPBS",
     "gridengine": "modak_deploy.schedulers.gridengine:GridEngine",
 }
+TARGETS: Mapping[str, str] = {
+    "machine": "modak_deploy.model.kinds:Machine",
+    "cloud": "modak_deploy.model.kinds:CloudInstance",
+    "kubernetes": "modak_deploy.model.kinds:KubernetesCluster",
+}
 RUNTIMES: Mapping[str, str] = {
     "apptainer": "modak_deploy.containers.apptainer:Apptainer",
     "singularity": "modak_deploy.containers.apptainer:Singularity",

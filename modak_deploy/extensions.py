@@ -1,4 +1,4 @@
-"""What other distributions add to modak by entry points: schedulers, runtimes, effects of levers, engines, providers.
+"""What other distributions add to modak by entry points: schedulers, types of targets, runtimes, engines and more.
 
 The built-in ones are registered in ``pyproject.toml`` in the same way, and stand in ``builtin.py`` as well: a checkout
 that is not installed has no entry points, and it takes several milliseconds to read the metadata of everything that is
@@ -7,12 +7,12 @@ writes both from the classes.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from modak_deploy import builtin
+from modak_deploy import builtin as tables
 from modak_deploy.errors import InputError
 from modak_deploy.util.text import either
 
@@ -20,18 +20,24 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_RESERVED = frozenset({"any", "cloud", "kubernetes", "machine", "native", "none"})
-"""Names that stand for something else where a scheduler or a runtime is named."""
+_RESERVED = frozenset({"any", "native", "none"})
+"""Names that stand for something else where a scheduler, a type of target or a runtime is named."""
 
 
 class Registry:
     """Classes by name: the built-in ones, and those of an entry point group."""
 
-    def __init__(self, group: str, noun: str, builtin: Mapping[str, str]) -> None:
-        """``noun`` is what one of them is called; ``builtin`` gives each name its ``module:class``."""
+    def __init__(
+        self, group: str, noun: str, builtin: Mapping[str, str], reserved: Collection[str] = tables.TARGETS
+    ) -> None:
+        """``noun`` is what one of them is called; ``builtin`` gives each name its ``module:class``.
+
+        No other distribution can use a name that is ``reserved``.
+        """
         self.group = group
         self.noun = noun
         self.builtin = builtin
+        self._reserved = _RESERVED.union(reserved)
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is one of that name."""
@@ -89,8 +95,8 @@ class Registry:
             if owner in ("modak-deploy", "modak"):  # its name was modak before
                 continue  # of an installation that may be older than this code
             what = f"the distribution {owner} registers the {self.noun} '{entry.name}'"
-            if not _NAME.fullmatch(entry.name) or entry.name in _RESERVED:
-                hint = f"a name has lower-case letters, digits and '_', and is not {either(sorted(_RESERVED))}"
+            if not _NAME.fullmatch(entry.name) or entry.name in self._reserved:
+                hint = f"a name has lower-case letters, digits and '_', and is not {either(sorted(self._reserved))}"
                 raise InputError(f"{what}, which is not a valid name; {hint}")
             if entry.name in self.builtin:
                 raise InputError(f"{what}, which is a name of modak's own; uninstall {owner}")
@@ -112,8 +118,9 @@ def _distribution(entry: "EntryPoint") -> str:
     return entry.dist.name if entry.dist is not None else entry.value
 
 
-SCHEDULERS = Registry("modak.schedulers", "scheduler", builtin.SCHEDULERS)
-RUNTIMES = Registry("modak.containers", "container runtime", builtin.RUNTIMES)
-LEVER_EFFECTS = Registry("modak.lever_effects", "lever effect", builtin.LEVER_EFFECTS)
-ENGINES = Registry("modak.engines", "engine", builtin.ENGINES)
-PROVIDERS = Registry("modak.providers", "provider", builtin.PROVIDERS)
+SCHEDULERS = Registry("modak.schedulers", "scheduler", tables.SCHEDULERS)
+TARGETS = Registry("modak.targets", "type of target", tables.TARGETS, reserved=tables.SCHEDULERS)
+RUNTIMES = Registry("modak.containers", "container runtime", tables.RUNTIMES)
+LEVER_EFFECTS = Registry("modak.lever_effects", "lever effect", tables.LEVER_EFFECTS)
+ENGINES = Registry("modak.engines", "engine", tables.ENGINES)
+PROVIDERS = Registry("modak.providers", "provider", tables.PROVIDERS)

@@ -191,7 +191,7 @@ def _planned(
     type is chosen as well.
     """
     catalogue = preload(deployment.request.catalogue, search)
-    if answer is None and deployment.target.type != "kubernetes":
+    if answer is None and deployment.target.kind.has_login:
         plan = plan_on_instance(
             deployment,
             sources,
@@ -217,7 +217,7 @@ def _planned(
         model=model_folder(),
     )
     _check(plan)
-    if deployment.target.type == "kubernetes":
+    if deployment.target.kind.runs_manifests:
         check_plan(plan, job_request(plan))
     return plan
 

@@ -161,7 +161,7 @@ def hashes_of(plan: Plan, reader: Reader) -> dict[str, str]:
 
     Those of a Job of Kubernetes are in a Secret of the cluster, and are not read.
     """
-    if not plan.application.secret_environment or plan.target.type == "kubernetes":
+    if not plan.application.secret_environment or plan.target.kind.holds_secrets:
         return {}
     return hashes(reader.read(plan.application))
 

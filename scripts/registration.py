@@ -1,7 +1,7 @@
 """Enter the built-in extensions in modak_deploy/builtin.py and pyproject.toml; --check tells whether they are current.
 
-A built-in scheduler, container runtime, lever effect, engine or provider is a class with a name of its own in the
-package of its kind. The names that are entered already keep their order, and new ones follow.
+A built-in scheduler, type of target, container runtime, lever effect, engine or provider is a class with a name of its
+own in the package of its kind. The names that are entered already keep their order, and new ones follow.
 """
 
 import inspect
@@ -17,7 +17,8 @@ from types import ModuleType
 from modak_deploy.catalogue.effects import Effect
 from modak_deploy.containers.base import Runtime
 from modak_deploy.engines.base import Engine
-from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS, Registry
+from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS, TARGETS, Registry
+from modak_deploy.model.kinds import TargetKind
 from modak_deploy.providers.base import Provider
 from modak_deploy.schedulers.base import Scheduler
 
@@ -38,6 +39,7 @@ class Kind:
 
 KINDS = (
     Kind("SCHEDULERS", SCHEDULERS, Scheduler, ("modak_deploy.schedulers",)),
+    Kind("TARGETS", TARGETS, TargetKind, ("modak_deploy.model.kinds",)),
     Kind("RUNTIMES", RUNTIMES, Runtime, ("modak_deploy.containers",)),
     Kind("LEVER_EFFECTS", LEVER_EFFECTS, Effect, ("modak_deploy.catalogue.effects",)),
     Kind("ENGINES", ENGINES, Engine, ("modak_deploy.engines", "modak_deploy.onnx.engines")),

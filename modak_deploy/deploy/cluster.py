@@ -34,7 +34,7 @@ Notice = Callable[[str], None]
 
 def is_on_cluster(plan: Plan) -> bool:
     """Return whether the Plan's job is a Job of Kubernetes."""
-    return plan.target.type == "kubernetes"
+    return plan.target.kind.runs_manifests
 
 
 class ClusterRun:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from modak_deploy.model.target import SINGLE_NODE, Accelerator, Facts, Node, Partition, Target
+from modak_deploy.model.target import Accelerator, Facts, Node, Partition, Target
 
 _OF_PARTITION = ("default", "available", "nodes", "maximum_wall_time")
 _OF_NODE = ("cores", "memory", "microarchitecture", "cpu_model")
@@ -18,7 +18,7 @@ def differences(target: Target, facts: Facts) -> list[str]:
 
 
 def _differences(target: Target, facts: Facts) -> Iterator[str]:
-    if target.type not in (*SINGLE_NODE, facts.scheduler):
+    if not target.kind.single_node and target.type != facts.scheduler:
         yield _sentence("target.type", target.type, facts.scheduler or "no scheduler")
         return
     if target.node is not None:

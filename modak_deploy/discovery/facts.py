@@ -16,7 +16,7 @@ from modak_deploy.discovery.software import (
     parse_runtimes,
 )
 from modak_deploy.errors import TargetError
-from modak_deploy.model.target import SINGLE_NODE, Facts, Node, Partition, Target
+from modak_deploy.model.target import Facts, Node, Partition, Target
 from modak_deploy.reported import host_name
 from modak_deploy.schedulers import registry
 from modak_deploy.schedulers.base import Recognised
@@ -71,7 +71,7 @@ def _scheduler(answer: Answer, target: Target | None) -> Recognised | None:
 
     Where none is expected, one that has commands there and belongs to no cluster does not count.
     """
-    if target is not None and target.type in SINGLE_NODE:
+    if target is not None and target.kind.single_node:
         return None
     for facts in recognised(answer, expected=target.type if target else ""):
         if target is not None and target.type != facts.name and not facts.wrapped:

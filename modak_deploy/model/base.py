@@ -200,21 +200,21 @@ class Registered:
 
     def __init__(
         self,
-        registry: Registry,
-        *,
+        *registries: Registry,
         also: Collection[str] = (),
         without: str = "",
         only: Callable[[], Collection[str]] | None = None,
     ) -> None:
         """``also`` are permitted besides the registered names; ``without``, and what is not in ``only``, are not."""
-        self._registry = registry
+        self._registries = registries
         self._also = also
         self._without = without
         self._only = only
 
     def names(self) -> list[str]:
         """Return all names that are permitted at present."""
-        return list(self._also) + [name for name in (self._only or self._registry.names)() if name != self._without]
+        registered = self._only() if self._only else [name for each in self._registries for name in each.names()]
+        return list(self._also) + [name for name in registered if name != self._without]
 
     def check(self, value: Any) -> str:
         """Return a name that is permitted; the error for any other is the one of a ``Literal``."""
@@ -224,7 +224,11 @@ class Registered:
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
 
     def _is_registered(self, name: str) -> bool:
-        if name == self._without or name not in self._registry:
+        if name == self._without:
+            return False
+        # A built-in name of the last one is looked for before other distributions of the first: their metadata costs.
+        is_builtin = any(name in each.builtin for each in self._registries)
+        if not is_builtin and not any(name in each for each in self._registries):
             return False
         return self._only is None or name in self._only()
 

@@ -3,7 +3,7 @@
 from modak_deploy.errors import InfeasibleError, InputError
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Plan
-from modak_deploy.model.target import SINGLE_NODE, Facts, Node, Partition
+from modak_deploy.model.target import Facts, Node, Partition
 from modak_deploy.util.text import nearest
 
 
@@ -13,7 +13,7 @@ def partition_of(deployment: Deployment, facts: Facts) -> Partition | None:
     What the user says of a partition stands over what was found. Raise InputError for a name that is not there and
     InfeasibleError for a partition that is down.
     """
-    if deployment.target.type in SINGLE_NODE:
+    if deployment.target.kind.single_node:
         return None
     partitions = {p.name: p for p in facts.partitions}
     for described in deployment.target.partitions:

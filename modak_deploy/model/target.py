@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from modak_deploy.extensions import SCHEDULERS
+from modak_deploy.extensions import SCHEDULERS, TARGETS
 from modak_deploy.model.base import (
     Duration,
     HostName,
@@ -22,24 +22,23 @@ from modak_deploy.model.base import (
 )
 from modak_deploy.model.cloud import Cloud
 from modak_deploy.model.image import MpiLibrary
+from modak_deploy.model.kinds import TargetKind, kind_of
 from modak_deploy.model.kubernetes import Kubernetes
 
 ClusterType = Annotated[str, Registered(SCHEDULERS, without="process")]
-TargetType = Annotated[str, Registered(SCHEDULERS, also=["machine", "cloud", "kubernetes"], without="process")]
-SINGLE_NODE = frozenset({"machine", "cloud", "kubernetes"})
-"""Types of targets that are one node without a queue."""
+TargetType = Annotated[str, Registered(TARGETS, SCHEDULERS, without="process")]
 
 
 _OF_HOSTS = (
     *("host", "user", "port", "private_key", "known_hosts", "python", "images", "image_keys", "binds", "modules"),
     *("gpu_spelling", "parallel_environment", "mpi_type"),
 )
-"""What has no meaning on a cluster of Kubernetes, where nobody logs in."""
+"""What has no meaning where nobody logs in."""
 
 
 def usual_scheduler(target: TargetType) -> SchedulerName:
     """Return the scheduler of a target of this type, unless another one stands in for it there."""
-    return "process" if target in SINGLE_NODE else target
+    return "process" if kind_of(target).single_node else target
 
 
 class Polling(Model):
@@ -158,26 +157,32 @@ class Target(Model):
     absent."""
 
     @property
+    def kind(self) -> TargetKind:
+        """What holds for all targets of its type."""
+        return kind_of(self.type)
+
+    @property
     def is_created(self) -> bool:
         """Whether it is an instance that a provider creates, so that nobody can ask it before."""
         return self.cloud is not None and self.cloud.provider != "existing"
 
     @property
     def is_asked(self) -> bool:
-        """Whether it can be asked about itself; nobody logs in to a cluster of Kubernetes."""
-        return not self.is_created and self.type != "kubernetes"
+        """Whether it can be asked about itself; nobody logs in to a cluster of Kubernetes, for instance."""
+        return not self.is_created and self.kind.has_login
 
     @model_validator(mode="after")
     def _partitions_need_a_queue(self) -> "Target":
-        if self.type in SINGLE_NODE and self.partitions:
+        if self.kind.single_node and self.partitions:
             raise ValueError(f"a target of type {self.type} has no partitions")
         return self
 
     @model_validator(mode="after")
     def _cloud_is_described(self) -> "Target":
-        if self.type == "cloud" and self.cloud is None:
-            raise ValueError("a target of type cloud needs a section 'cloud'")
-        if self.type != "cloud" and self.cloud is not None:
+        has_section = self.kind.section == "cloud"
+        if has_section and self.cloud is None:
+            raise ValueError(f"a target of type {self.type} needs a section 'cloud'")
+        if not has_section and self.cloud is not None:
             raise ValueError(f"a target of type {self.type} has no section 'cloud'; write 'type: cloud'")
         if self.cloud is not None and (self.host is None) == (self.cloud.provider == "existing"):
             needs = "needs a 'host'" if self.host is None else "has no 'host': its instance is created"
@@ -185,18 +190,19 @@ class Target(Model):
         return self
 
     @model_validator(mode="after")
-    def _cluster_is_described(self) -> "Target":
-        if self.type != "kubernetes":
-            if self.kubernetes is not None:
-                raise ValueError(f"a target of type {self.type} has no section 'kubernetes'; write 'type: kubernetes'")
+    def _is_described_without_login(self) -> "Target":
+        kind = self.kind
+        if self.kubernetes is not None and kind.section != "kubernetes":
+            raise ValueError(f"a target of type {self.type} has no section 'kubernetes'; write 'type: kubernetes'")
+        if kind.has_login:
             return self
         if foreign := next((key for key in _OF_HOSTS if getattr(self, key)), None):
-            raise ValueError(f"a target of type kubernetes has no '{foreign}': its API server is named by KUBECONFIG")
+            raise ValueError(f"a target of type {self.type} has no '{foreign}': {kind.without_login}")
         for key in ("workspace", "polling"):
             if getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"a target of type kubernetes has no '{key}': leave it out")
+                raise ValueError(f"a target of type {self.type} has no '{key}': leave it out")
         if self.node is None or self.node.cores is None:
-            raise ValueError("a target of type kubernetes needs 'node' with its 'cores': nodes are not asked")
+            raise ValueError(f"a target of type {self.type} needs 'node' with its 'cores': nodes are not asked")
         return self
 
     def identity(self) -> dict[str, Any]:

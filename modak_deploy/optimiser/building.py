@@ -9,7 +9,7 @@ from modak_deploy.catalogue.effects import applied
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.image import Packing
 from modak_deploy.model.plan import Candidate, Image, RankStart, Resources, Source
-from modak_deploy.model.target import SINGLE_NODE, Facts
+from modak_deploy.model.target import Facts
 from modak_deploy.optimiser.candidates import Choice, Enumerator
 from modak_deploy.optimiser.decision import Decision
 from modak_deploy.optimiser.earlier import Earlier, earlier
@@ -116,7 +116,7 @@ class Builder:
     def _resources(self, threads: int | None) -> Resources:
         """What a lever uses less is not reserved, unless the user asked for it by number."""
         asked = self.deployment.job.cores_per_rank
-        if threads is None or asked is not None or self.deployment.target.type in SINGLE_NODE:
+        if threads is None or asked is not None or self.deployment.target.kind.single_node:
             return self.resources
         return self.resources.model_copy(update={"threads": threads})
 

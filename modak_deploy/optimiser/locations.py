@@ -209,8 +209,8 @@ class _Finder:
         if entry.runtimes is not None and runtime not in entry.runtimes:
             return f"the catalogue permits only {', '.join(entry.runtimes) or 'none'} for this image"
         reference = parse(entry.reference or f"build://{entry.name}")
-        if self.deployment.target.type == "kubernetes" and reference.scheme != "docker":
-            return "nodes of Kubernetes pull images of a registry only, and this is none"
+        if (kind := self.deployment.target.kind).pulls_images and reference.scheme != "docker":
+            return f"nodes of {kind.title} pull images of a registry only, and this is none"
         reason = fault_of_source(runtime, reference)
         if reason is None and self.deployment.target.image_keys:
             reason = fault_of_signature(runtime)
@@ -311,8 +311,8 @@ class _Finder:
         return fault_of_runtime(runtime, self.facts.runtimes[runtime], None)
 
     def _not_permitted(self, runtime: RuntimeName) -> str | None:
-        if runtime != "docker" and self.deployment.target.type == "kubernetes":
-            return "Kubernetes runs images, as docker does"
+        if runtime != "docker" and (kind := self.deployment.target.kind).pulls_images:
+            return f"{kind.title} runs images, as docker does"
         for key, permitted in (
             ("request", self.deployment.request.runtimes),
             ("target", self.deployment.target.runtimes),

@@ -8,7 +8,7 @@ from modak_deploy.model.base import SchedulerName
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.nodes import node_of_plan
 from modak_deploy.model.plan import Plan, Resources
-from modak_deploy.model.target import SINGLE_NODE, Facts, Node, Partition
+from modak_deploy.model.target import Facts, Node, Partition
 from modak_deploy.util.text import plural
 from modak_deploy.util.units import gib
 
@@ -24,7 +24,7 @@ def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:
     Raise TargetError when the target was looked at and has another scheduler than the user says, or none.
     """
     wanted = deployment.target.type
-    if wanted in SINGLE_NODE:
+    if deployment.target.kind.single_node:
         return "process"
     if facts.hostname is None or facts.scheduler == wanted:
         return wanted
@@ -42,10 +42,10 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     ranks = job.ranks or (job.ranks_per_node or 1) * job.nodes
     per_node = job.ranks_per_node or math.ceil(ranks / job.nodes)
     threads = job.cores_per_rank or job.threads
-    if threads is None and _takes_node(deployment, ranks) and deployment.target.type not in SINGLE_NODE:
+    if threads is None and _takes_node(deployment, ranks) and not deployment.target.kind.single_node:
         threads = node.cores
-    if threads is None and deployment.target.type == "kubernetes":
-        threads = node.cores  # a pod that asks for none may get none, and the Plan is made for those
+    if threads is None and deployment.target.kind.needs_cores:
+        threads = node.cores  # the Plan is made for those
     resources = Resources(nodes=job.nodes, ranks=ranks, ranks_per_node=per_node, threads=threads, gpus=job.gpus)
     where = f"the partition {partition.name}" if partition else f"the target {deployment.target.name}"
     _check_nodes(deployment, where, partition)
@@ -60,7 +60,7 @@ def cores_of(deployment: Deployment, node: Node) -> Cores:
     job = deployment.job
     ranks = job.ranks or (job.ranks_per_node or 1) * job.nodes
     count = job.cores_per_rank or job.threads
-    if count is None and (deployment.target.type in SINGLE_NODE or _takes_node(deployment, ranks)):
+    if count is None and (deployment.target.kind.single_node or _takes_node(deployment, ranks)):
         count = node.cores and max(1, node.cores // math.ceil(ranks / job.nodes))
     elif count is None:
         count = 1
@@ -75,7 +75,7 @@ def _takes_node(deployment: Deployment, ranks: int) -> bool:
 def _check_nodes(deployment: Deployment, where: str, partition: Partition | None) -> None:
     nodes = deployment.job.nodes
     kind = deployment.target.type
-    if kind in SINGLE_NODE and nodes > 1:
+    if deployment.target.kind.single_node and nodes > 1:
         raise InfeasibleError(f"{nodes} nodes are requested, but a target of type {kind} is one", key="job.nodes")
     if partition is not None and partition.nodes is not None and nodes > partition.nodes:
         raise InfeasibleError(f"{nodes} nodes are requested, but {where} has {partition.nodes}", key="job.nodes")

@@ -67,7 +67,7 @@ def _expected(launch: Launch) -> str:
 
 
 def _queue(plan: Plan) -> str:
-    return "kubernetes" if plan.target.type == "kubernetes" else plan.scheduler
+    return plan.target.type if plan.target.kind.runs_manifests else plan.scheduler
 
 
 def _restart(plan: Plan) -> list[str]:

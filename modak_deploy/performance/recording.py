@@ -18,7 +18,6 @@ from modak_deploy.model.job import JobResult
 from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
 from modak_deploy.model.nodes import node_of_plan
 from modak_deploy.model.plan import Plan
-from modak_deploy.model.target import SINGLE_NODE
 from modak_deploy.model.trials import RestartCandidate
 from modak_deploy.performance.matching import bf16_of
 from modak_deploy.performance.restarts import tried_before
@@ -186,7 +185,7 @@ def measurement_of(
             levers=plan.chosen.levers if tried is None else tried.levers,
             nodes=resources.nodes,
             ranks=resources.ranks,
-            threads=resources.threads if plan.target.type not in SINGLE_NODE else plan.job.threads,
+            threads=plan.job.threads if plan.target.kind.single_node else resources.threads,
         ),
         runs=list(runs),
         provenance=Provenance(source=source, date=datetime.fromtimestamp(when, UTC).date().isoformat(), method=method),

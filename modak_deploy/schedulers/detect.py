@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from modak_deploy.errors import ModakError, TargetError
 from modak_deploy.extensions import SCHEDULERS
-from modak_deploy.model.target import SINGLE_NODE
+from modak_deploy.model.kinds import kind_of
 from modak_deploy.schedulers import registry
 from modak_deploy.schedulers.base import Parts, Recognised, Scheduler
 from modak_deploy.util.scripts import script_text
@@ -15,7 +15,7 @@ def probe_script(kind: str) -> str:
 
     Of other distributions' schedulers only an expected one takes part, all of them for ``any``.
     """
-    asked = [] if kind in SINGLE_NODE else SCHEDULERS.names() if kind == "any" else [kind]
+    asked = SCHEDULERS.names() if kind == "any" else [] if kind_of(kind).single_node else [kind]
     parts = [script_text(__package__, "sh", "probe_commands.sh")] if asked else []
     parts += [part for name in asked for part in registry.get(name).probe()]
     lines = (f"{part.rstrip()}\n" for part in dict.fromkeys(parts))  # whether or not a part ends its last line

@@ -4,7 +4,6 @@ from modak_deploy.diagnostics import Key
 from modak_deploy.errors import OptionError
 from modak_deploy.model.plan import Plan
 
-_TARGETS = ("machine", "cloud")
 _SUPPORTED = frozenset(
     {
         *("name", "nodes", "ranks", "ranks_per_node", "cores_per_rank", "threads", "gpus", "join_output", "output"),
@@ -17,7 +16,7 @@ _SUPPORTED = frozenset(
 def check_service(plan: Plan) -> None:
     """Raise OptionError where the Plan's target runs no services, or for an option that they do not have."""
     target, job = plan.target, plan.job
-    if target.type not in _TARGETS:
+    if not (target.kind.single_node and target.kind.has_login):  # others connect to its ports
         raise OptionError(
             f"not supported by a target of type {target.type}",
             key="application.service",

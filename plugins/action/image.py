@@ -37,8 +37,8 @@ class ActionModule(JobAction):
         if (arguments["plan"] is None) == (arguments["name"] is None):
             raise InputError("give 'plan' or 'name', and not both")
         plan = None if arguments["plan"] is None else plan_of(arguments["plan"])
-        if plan is not None and (plan.chosen.image is None or plan.target.type == "kubernetes"):
-            return {"changed": False, "image": None}  # nodes of Kubernetes pull their images themselves
+        if plan is not None and (plan.chosen.image is None or plan.target.kind.pulls_images):
+            return {"changed": False, "image": None}
         images = self._images(plan, arguments, task_vars)
         image = self._wanted(plan, images, arguments)
         wish = Wish(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS
+from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS, TARGETS
 
 DATA = Path(__file__).parents[1] / "data" / "plugins"
 
@@ -32,6 +32,6 @@ def register(folder: Path, name: str, groups: dict[str, dict[str, str]]) -> None
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the metadata be read anew, now and after the test."""
-    for registry in (SCHEDULERS, RUNTIMES, LEVER_EFFECTS, ENGINES, PROVIDERS):
+    for registry in (SCHEDULERS, TARGETS, RUNTIMES, LEVER_EFFECTS, ENGINES, PROVIDERS):
         monkeypatch.setitem(vars(registry), "installed", None)  # restores what was there
         del vars(registry)["installed"]

@@ -11,12 +11,14 @@ from modak_deploy.catalogue.effects import Effect
 from modak_deploy.containers.base import Runtime
 from modak_deploy.engines.base import Engine
 from modak_deploy.errors import InputError
-from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS, Registry
+from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS, TARGETS, Registry
+from modak_deploy.model.kinds import TargetKind
 from modak_deploy.providers.base import Provider
 from modak_deploy.schedulers.base import Scheduler
 
 GROUPS: list[tuple[Registry, type]] = [
     (SCHEDULERS, Scheduler),
+    (TARGETS, TargetKind),
     (RUNTIMES, Runtime),
     (LEVER_EFFECTS, Effect),
     (ENGINES, Engine),

@@ -10,13 +10,15 @@ from pydantic import Field
 from modak_deploy.catalogue.effects import Effect, Run, applied
 from modak_deploy.containers.base import Runtime
 from modak_deploy.engines.base import Engine
-from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS
+from modak_deploy.extensions import ENGINES, LEVER_EFFECTS, PROVIDERS, RUNTIMES, SCHEDULERS, TARGETS
+from modak_deploy.model.kinds import TargetKind
 from modak_deploy.providers.base import Provider
 from modak_deploy.schedulers.base import Scheduler
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "extending.md").read_text()
 SECTIONS = {
     Scheduler: "A scheduler",
+    TargetKind: "A type of target",
     Runtime: "A container runtime",
     Effect: "A lever's effect",
     Engine: "An engine",
@@ -46,5 +48,5 @@ def test_the_example_of_an_effect_works() -> None:
 
 
 def test_the_page_names_each_group() -> None:
-    for registry in (SCHEDULERS, RUNTIMES, LEVER_EFFECTS, ENGINES, PROVIDERS):
+    for registry in (SCHEDULERS, TARGETS, RUNTIMES, LEVER_EFFECTS, ENGINES, PROVIDERS):
         assert f"`{registry.group}`" in PAGE
