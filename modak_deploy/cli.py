@@ -20,7 +20,7 @@ from typer.models import CommandInfo
 
 from modak_deploy import __version__
 from modak_deploy.answers import add_json_option, answering
-from modak_deploy.deploy.cli import register
+from modak_deploy.deploy.cli import Config, Extra, register
 from modak_deploy.diagnostics import as_json
 from modak_deploy.errors import ModakError
 from modak_deploy.kubernetes import options as kubernetes
@@ -53,9 +53,6 @@ def _providers() -> list[str]:
     return ["auto", "measure", *(provider.name for provider in PROVIDERS)]
 
 
-Config = Annotated[
-    Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
-]
 Search = Annotated[
     list[Path] | None,
     typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
@@ -165,6 +162,7 @@ def plan(
             "--output", "-o", metavar="FILE", help="Write the Plan there; for a JSON job, a folder for its scripts."
         ),
     ] = None,
+    extra: Extra = None,
     search: Search = None,
     site: Annotated[
         list[Path] | None,
@@ -176,8 +174,9 @@ def plan(
     from modak_deploy.commands import write_plan
 
     write_plan(
-        documents, search=search or [], config=config, explain=explain, json=json, output=output, sites=site or []
-    )
+        documents, search=search or [], config=config, explain=explain, json=json, output=output, extra=extra or (),
+        sites=site or [],
+    )  # fmt: skip
 
 
 @app.command()

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modak_deploy.answers import answer
-from modak_deploy.diagnostics import Diagnostic
+from modak_deploy.diagnostics import Diagnostic, Locate
 from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.numbers import digits
 from modak_deploy.util.files import PRIVATE, write_atomically
 
 if TYPE_CHECKING:
-    from modak_deploy.documents.deployment import Description
     from modak_deploy.model.deployment import Deployment
     from modak_deploy.model.plan import Plan
     from modak_deploy.model.target import Facts, Target
@@ -51,25 +50,34 @@ def write_plan(
     explain: bool,
     json: bool,
     output: Path | None,
+    extra: Sequence[str] = (),
     sites: Sequence[Path] = (),
 ) -> None:
-    """Plan the deployment that ``documents`` describe; print it, and write it to ``output``.
+    """Plan the deployment that ``documents`` and ``extra`` describe; print it, and write it to ``output``.
 
     A single document of the JSON job model is completed instead, with what ``sites`` say of its target.
     """
-    from modak_deploy.documents import read_description, read_document
+    from modak_deploy.documents import parse_options, read_description, read_document
+    from modak_deploy.documents.extra import read_extra, with_values
     from modak_deploy.jobmodel.recognise import is_job_document
 
+    values = read_extra(extra)
     if len(documents) == 1 and is_job_document((document := read_document(documents[0])).data):
         from modak_deploy.jobmodel.command import write_answer
 
+        if extra:
+            problem = "not supported with a document of the JSON job model"
+            raise InputError(problem, source="-e", hint="write the value into the document")
         paths = folders(search, documents)
         write_answer(document, sites=sites, search=paths, now=now(), explain=explain, json=json, output=output)
         return
     if sites:
         raise InputError("--site describes targets of the JSON job model, and this is not such a document")
-    description = read_description(*documents)
-    plan = _planned(description, folders(search, documents), config)
+    description = with_values(read_description(*documents), values)
+    deployment, documented = description.parse()
+    options = parse_options(values.options, documented)
+    paths = folders([*search, *map(Path, options.search_paths)], documents)
+    plan = _planned(deployment, description.locate, paths, config)
     if output is not None:
         _write(output, plan.to_json())
     if json:
@@ -80,11 +88,10 @@ def write_plan(
         sys.stdout.write(render(plan, explain=explain))
 
 
-def _planned(description: "Description", search: Sequence[Path], config: Path | None) -> "Plan":
-    """Return the Plan of a description, for which its targets are asked."""
+def _planned(deployment: "Deployment", locate: Locate, search: Sequence[Path], config: Path | None) -> "Plan":
+    """Return the Plan of a deployment, for which its targets are asked; ``locate`` says where it is described."""
     from modak_deploy.transport.connect import connect
 
-    deployment = description.parse()[0]
     try:
         with ExitStack() as stack:
             inquiries = _inquiries(deployment, config, stack)
@@ -101,7 +108,7 @@ def _planned(description: "Description", search: Sequence[Path], config: Path | 
                 notice=lambda text: print(text, file=sys.stderr),
             )
     except (InputError, InfeasibleError, TargetError) as error:
-        raise error.located(description.locate) from None
+        raise error.located(locate) from None
 
 
 def _inquiries(deployment: "Deployment", config: Path | None, stack: ExitStack) -> dict[str, Callable[[], str]]:

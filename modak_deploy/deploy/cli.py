@@ -28,8 +28,8 @@ def complete_runs(incomplete: str) -> Iterator[str]:
 
 def complete_extra(incomplete: str) -> Iterator[str]:
     """Yield what ``-e`` takes."""
-    from modak_deploy.deploy.extra import SECTIONS, keys_of
     from modak_deploy.documents import RunOptions
+    from modak_deploy.documents.extra import SECTIONS, keys_of
 
     names = [f"{name}=" for name in RunOptions.model_fields]
     for section in SECTIONS:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modak_deploy.commands import folders, now
-from modak_deploy.deploy.extra import parse, read_extra
 from modak_deploy.discovery.asking import Inquiry, script_for
 from modak_deploy.documents import Description, RunOptions, parse_options, read_description, read_document
+from modak_deploy.documents.extra import read_extra, with_values
 from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.jobmodel.recognise import is_job_document
 from modak_deploy.kept import PLAN_FILE, Kept, OutdatedPlanError, kept_plan
@@ -154,9 +154,9 @@ def select(arguments: Arguments) -> Selected:
             hint = f"{where}; 'modak status' shows the runs"
             raise InputError("file not found", source=name, hint=hint, code="file-not-found")
     _check_documents(paths)
-    description = read_description(*paths)
-    deployment, options = parse(description, extra)
-    options = parse_options(arguments.options, options)
+    description = with_values(read_description(*paths), extra)
+    deployment, documented = description.parse()
+    options = parse_options(arguments.options, parse_options(extra.options, documented))
     if any(target.is_created for target in deployment.targets):
         raise InputError(
             "a target of the type cloud is created by the playbooks, not by this command",

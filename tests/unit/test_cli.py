@@ -125,7 +125,11 @@ def test_files_are_looked_for_where_told_and_beside_the_documents(
         (folder / name / "deploy.yml").write_text(DOCUMENT + "  inputs: [a.txt]\n")
     _, beside, _ = run(capsys, "plan", "beside/deploy.yml", "--json")
     _, told, _ = run(capsys, "plan", "beside/deploy.yml", "--search", "told", "--json")
-    assert [json.loads(text)["sources"][0]["size"] for text in (beside, told)] == [6, 4]
+    _, given, _ = run(capsys, "plan", "beside/deploy.yml", "-e", "search_paths=told", "--json")
+    (folder / "more.yml").write_text("search_paths: [told]\n")
+    _, documented, _ = run(capsys, "plan", "beside/deploy.yml", "more.yml", "--json")
+    sizes = [json.loads(text)["sources"][0]["size"] for text in (beside, told, given, documented)]
+    assert sizes == [6, 4, 4, 4]
 
 
 @pytest.mark.parametrize("kind", sorted(SCHEMAS))

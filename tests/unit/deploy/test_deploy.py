@@ -175,6 +175,25 @@ def test_an_extra_value_that_is_wrong(write: Callable[..., Path], run: Run, argu
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
+    assert run("plan", "deploy.yml", "-e", argument) == (code, out, err)
+
+
+def test_a_plan_is_made_with_the_values_of_its_deployment(write: Callable[..., Path], run: Run) -> None:
+    write("true", job={"name": "usual"})
+    values = ("-e", 'application.arguments=["{{ 7*7 }}"]', "-e", "job.name=other", "-e", "wait=no")
+    code, out, err = run("plan", "deploy.yml", "--json", *values)
+    assert (code, err) == (0, "")
+    planned, deployed = json.loads(out), json.loads(run("deploy", "deploy.yml", "-C", "--json", *values)[1])["plan"]
+    assert (planned["name"], planned["application"]["arguments"]) == ("other", ["{{ 7*7 }}"])
+    assert {**planned, "created": None} == {**deployed, "created": None}
+
+
+@pytest.mark.parametrize("command", ["plan", "deploy"])
+def test_an_extra_value_that_the_target_does_not_support(command: str, write: Callable[..., Path], run: Run) -> None:
+    write("true", job={"name": "usual"})
+    code, _, err = run(command, "deploy.yml", "-e", "job.account=physics")
+    assert code == 2
+    assert err.startswith("-e: job.account: not supported by a plain machine")
 
 
 def test_a_plan_of_somebody_else_is_not_followed_without_a_document(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from modak_deploy.deploy.extra import parse, read_extra
 from modak_deploy.documents import read_description
+from modak_deploy.documents.extra import read_extra, with_values
 from modak_deploy.errors import InputError
 from modak_deploy.model.deployment import Deployment
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def described(folder: Path, text: str, *extra: str) -> Deployment:
     path = folder / "deploy.yml"
     path.write_text(APPLICATION + text)
-    return parse(read_description(path), read_extra(extra))[0]
+    return with_values(read_description(path), read_extra(extra)).parse()[0]
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,20 @@ def test_a_section_that_is_no_mapping_is_named(folder: Path) -> None:
 def test_a_wrong_value_is_told_to_be_of_the_command_line(folder: Path) -> None:
     with pytest.raises(InputError, match=r"^-e: job.nodes: must be a whole number, not 'two'"):
         described(folder, "target: cluster\n", "job.nodes=two")
+
+
+def test_a_value_is_located_where_it_was_given(folder: Path) -> None:
+    path = folder / "deploy.yml"
+    path.write_text(f"{APPLICATION}target: clustr\njob:\n  nodes: 2\n")
+    description = with_values(read_description(path), read_extra(["target.site=cluster", "job.account=physics"]))
+    places = {key: str(description.locate(key)) for key in [("job", "account"), ("job", "nodes"), ("target", "site")]}
+    assert places == {("job", "account"): "-e", ("job", "nodes"): f"{path}:4", ("target", "site"): "-e"}
+    assert str(description.locate(("target", "python"))) == f"{folder / 'sites.yaml'}:4"
+
+
+def test_the_documents_stay_as_they_are(folder: Path) -> None:
+    path = folder / "deploy.yml"
+    path.write_text(f"{APPLICATION}job: {{nodes: 2}}\n")
+    description = read_description(path)
+    changed = with_values(description, read_extra(["job.nodes=3", "job.name=other"]))
+    assert (description.data["job"], changed.data["job"]) == ({"nodes": 2}, {"nodes": 3, "name": "other"})

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from modak_deploy.diagnostics import Diagnostic, Location
-from modak_deploy.documents import Description, RunOptions, parse_options
+from modak_deploy.diagnostics import Location, Position
+from modak_deploy.documents.deployment import Description, RunOptions
 from modak_deploy.errors import InputError
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.util.text import close_match, did_you_mean
@@ -59,8 +59,21 @@ def _meant(key: str, names: Sequence[str]) -> str:
     return f"did you mean '{holders[0]}.{key}'?" if holders else did_you_mean(key, [*names, *SECTIONS])
 
 
-def parse(description: Description, extra: Extra) -> tuple[Deployment, RunOptions]:
-    """Return what the documents describe, with the values of ``-e`` in place of theirs.
+@dataclass(frozen=True)
+class _Changed(Description):
+    """A description with values of ``-e`` in place of the documents'."""
+
+    paths: tuple[Location, ...] = ()
+    """The locations of these values."""
+
+    def _locate(self, location: Location) -> Position:
+        if any(location[: len(path)] == path for path in self.paths):
+            return Position(_ORIGIN)
+        return super()._locate(location)
+
+
+def with_values(description: Description, extra: Extra) -> Description:
+    """Return the description with the values of ``-e``, at which it locates what is wrong with them.
 
     They are put there before the settings of sites are, which stay for all other keys.
     """
@@ -70,21 +83,7 @@ def parse(description: Description, extra: Extra) -> tuple[Deployment, RunOption
         if section not in changes:
             changes[section] = _section(section, deepcopy(description.data.get(section)))
         _set(changes[section], path, value)
-
-    def own(diagnostic: Diagnostic) -> Diagnostic:
-        is_unknown = diagnostic.code == "unknown-key"  # its path is that of the section
-        for path in extra.values:
-            if diagnostic.path[: len(path)] == path or (
-                is_unknown and diagnostic.path == path[:-1] and f"'{path[-1]}'" in str(diagnostic.message)
-            ):
-                return replace(diagnostic, source=_ORIGIN, line=None)
-        return diagnostic
-
-    try:
-        deployment, documented = replace(description, data={**description.data, **changes}).parse()
-    except InputError as error:
-        raise error.mapped(own) from None
-    return deployment, parse_options(extra.options, documented)
+    return _Changed(description.documents, {**description.data, **changes}, tuple(extra.values))
 
 
 def _section(name: str, written: Any) -> Any:
