@@ -30,15 +30,6 @@ recall() { # sets DIR and USER_NAME when this checkout has a cluster
   DIR=$(readlink "$LINK" 2>/dev/null) && [ -d "$DIR" ] && USER_NAME=$(cat "$DIR/etc/user" 2>/dev/null)
 }
 
-claim_one() { # a user of our own: thirty checkouts may run theirs side by side
-  local slot reasons=
-  for slot in {0..29}; do
-    ! claim_user cluster "modakn$slot" || return 0
-    reasons+="; $REASON"
-  done
-  fail "the users modakn0 to modakn29 are all taken: ${reasons#; }"
-}
-
 # The login node's files: Slurm's commands, its wrappers for Torque's, a shell and sshd. Of the machine's own release,
 # so that they speak with its slurmctld.
 make_login_system() {
@@ -85,7 +76,7 @@ choose_limits() {
 make_folder() {
   local host device
   new_folder cluster
-  claim_one
+  claim_any cluster modakn
   as_root mkdir -p "$DIR"/{dev,etc/slurm,keys,log,run,home/.ssh,laptop/.ssh,work,bin,root} "$DIR"/spool/{slurmctld,c1,c2}
   as_root mkdir -p /etc/slurm /run/sshd # where a host's own are put, and where sshd confines its unprivileged half
   for device in gpu0 gpu1; do as_root mknod "$DIR/dev/$device" c 1 3; done # as good as /dev/null

@@ -82,7 +82,8 @@ new_folder() { # KIND: sets DIR to a new folder outside the checkout, where its 
 clear_away() { # KIND: what checkouts left running that were deleted without 'down', or whose link was
   local folder link user
   for folder in "$BASE/modak-$1".*; do
-    link=$(as_root cat "$folder/link" 2>/dev/null) || continue
+    # Everybody may make a folder of this name, and what stands in it ends processes and removes a user: root made ours.
+    [ "$(stat -c %u "$folder" 2>/dev/null)" = 0 ] && link=$(as_root cat "$folder/link" 2>/dev/null) || continue
     [ "$(as_root readlink "$link")" != "$folder" ] || continue
     say "removing $folder, which a deleted checkout left behind"
     user=$(getent passwd | awk -F: -v home="$folder/home" '$6 == home { print $1 }')
@@ -112,6 +113,15 @@ claim_user() { # KIND NAME PORTS: sets USER_NAME, where neither the user nor a p
   # '*' locks the password without locking the account, which sshd would refuse.
   REASON=$(as_root useradd --no-create-home --home-dir "$DIR/home" --shell /bin/bash --password '*' "$2" 2>&1) || return 1
   USER_NAME=$2
+}
+
+claim_any() { # KIND NAME: the first of thirty users that is free
+  local slot reasons=
+  for slot in {0..29}; do
+    ! claim_user "$1" "$2$slot" || return 0
+    reasons+="; $REASON"
+  done
+  fail "the users ${2}0 to ${2}29 are all taken: ${reasons#; }"
 }
 
 # --- processes ---------------------------------------------------------------------------------------------------

@@ -78,15 +78,6 @@ recall() { # sets DIR, USER_NAME and SYSTEMS when this checkout has one
 
 prefix_up() { cat "$DIR/etc/prefix.$1"; } # SYSTEM
 
-claim_one() { # a user of our own: thirty checkouts may run theirs side by side
-  local slot reasons=
-  for slot in {0..29}; do
-    ! claim_user pbs "modakq$slot" || return 0
-    reasons+="; $REASON"
-  done
-  fail "the users modakq0 to modakq29 are all taken: ${reasons#; }"
-}
-
 fill_in() { # TEMPLATE
   sed -e "s|@DIR@|$DIR|g" -e "s|@USER@|$USER_NAME|g" -e "s|@SUDO@|$SUDO|g" "$HERE/templates/pbs/$1.in"
 }
@@ -94,7 +85,7 @@ fill_in() { # TEMPLATE
 make_folder() {
   local system host
   new_folder pbs
-  claim_one
+  claim_any pbs modakq
   as_root mkdir -p "$DIR"/{etc,keys,log,run,hosts,spool,home/.ssh,client}
   echo "$USER_NAME" | as_root tee "$DIR/etc/user" >/dev/null
   echo "$SYSTEMS" | as_root tee "$DIR/etc/systems" >/dev/null
