@@ -19,6 +19,7 @@ import weakref
 from typing import Any, BinaryIO, Callable, Optional, cast
 
 from . import clock, hardware
+from .files import open_file
 from .forked import FAILED, READY, REPORT, SHORT, do
 from .quiet import unwarned
 
@@ -123,7 +124,7 @@ def _adopts_orphans() -> bool:
 
 def _heeds(number: int) -> bool:
     """Tell whether a signal is caught, ignored or blocked, by the program or by a library."""
-    with open("/proc/thread-self/status", encoding="ascii", errors="replace") as file:
+    with open_file("/proc/thread-self/status", encoding="ascii", errors="replace") as file:
         masks = [line.split()[1] for line in file if line.startswith(("SigBlk:", "SigIgn:", "SigCgt:"))]
     return len(masks) < 3 or any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
@@ -197,7 +198,7 @@ class Task:
         if self._file is None:
             raise ValueError("nothing is left of it")
         file, self._file = self._file, None
-        with open(file, "rb") as stream:
+        with open_file(file, "rb") as stream:
             stream.seek(0)
             return stream.read()
 

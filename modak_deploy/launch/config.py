@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
+from .files import open_file
+
 VARIABLE = "MODAK_LAUNCH"
 VERSION = 1
 SESSION_OPTIONS = "onnxruntime-options"
@@ -99,7 +101,7 @@ def read(path: str) -> Config:
     Relative paths in it are relative to the file's folder.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_file(path, encoding="utf-8") as file:
             text = file.read(LARGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("{}: cannot be read: {}".format(path, error)) from None

@@ -11,6 +11,7 @@ import warnings
 from typing import Any, BinaryIO, Callable, Set
 
 from . import clock, hardware
+from .files import open_file
 
 try:
     import fcntl
@@ -38,7 +39,7 @@ def do(work: Callable[[BinaryIO], None], report: int, content: int, seconds: flo
         _end_with_the_program(report, seconds)
         _isolate({report, content})
         _limit_memory(memory)
-        with open(content, "wb", closefd=False) as file:
+        with open_file(content, "wb", closefd=False) as file:
             work(file)
         message = READY + "{:.3f}".format(clock.now() - start).encode()
     except BaseException as error:
@@ -88,7 +89,7 @@ def _isolate(keep: Set[int]) -> None:
     limit = 1 if most == resource.RLIM_INFINITY else min(1, most)  # at 0 a program could still get it (core(5))
     _quietly(resource.setrlimit, resource.RLIMIT_CORE, (limit, most))
     _quietly(os.nice, NICE)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+    with contextlib.suppress(OSError), open_file("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")  # where memory is short, this process goes first
 
 

@@ -4,13 +4,13 @@ import functools
 import os
 from typing import Dict, FrozenSet, List, Mapping, Optional
 
+from .files import open_file
+
 try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-_open = open
-"""As it was when the launcher started: the tests of a program put others in its place."""
 _GROUPS = "/sys/fs/cgroup"
 _PROC = "/proc"
 _CPUS = "/sys/devices/system/cpu"
@@ -186,7 +186,7 @@ def _field(path: str, name: str) -> int:
 
 def _read(path: str, limit: int = 16384) -> str:
     try:
-        with _open(path, encoding="utf-8", errors="replace") as file:
+        with open_file(path, encoding="utf-8", errors="replace") as file:
             return file.read(limit)
     except OSError:
         return ""

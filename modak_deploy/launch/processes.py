@@ -4,6 +4,8 @@ import os
 import sys
 from typing import Dict, List, Mapping, Optional, Tuple
 
+from .files import open_file
+
 HELPERS = (
     "--multiprocessing-fork",  # multiprocessing's spawn, CPython 3.8 to 3.14: multiprocessing/spawn.py
     "from multiprocessing.forkserver",  # python -c "from multiprocessing.forkserver import main; ..."
@@ -28,7 +30,7 @@ def arguments() -> List[str]:
     if original:
         return list(original)
     try:
-        with open("/proc/self/cmdline", "rb") as file:
+        with open_file("/proc/self/cmdline", "rb") as file:
             return [part.decode(errors="replace") for part in file.read(65536).split(b"\0")[:-1]]
     except OSError:
         return list(getattr(sys, "argv", []))

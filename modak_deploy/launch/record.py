@@ -12,6 +12,7 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import clock
+from .files import open_file
 from .handlers import let_through, suppressed
 
 EVENTS = 400
@@ -161,7 +162,7 @@ def _ended(folder: Optional[str]) -> Iterator[List[Any]]:
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):  # a pipe would be waited for
                 continue
-            with open(path, encoding="utf-8") as lines:
+            with open_file(path, encoding="utf-8") as lines:
                 yield [json.loads(line) for line in lines.read(EVENTS * LINE).splitlines()]
         except (OSError, ValueError, RecursionError):
             continue

@@ -11,6 +11,7 @@ import stat
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional
 
 from . import clock, hardware
+from .files import open_file
 
 LIMIT = 2 << 30
 """Bytes of all entries together, at most."""
@@ -147,7 +148,7 @@ def _read(folder: int, name: str) -> Optional[bytes]:
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return None
-    with open(handle, "rb") as file:
+    with open_file(handle, "rb") as file:
         status = os.fstat(handle)
         check_owner(status, name)
         size = status.st_size - _HEAD
@@ -183,7 +184,7 @@ def _write(folder: int, name: str, data: bytes) -> None:
     new = _NEW + os.urandom(8).hex()
     handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
-        with open(handle, "wb") as file:
+        with open_file(handle, "wb") as file:
             file.write(_head(data))
             file.write(data)
         os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)

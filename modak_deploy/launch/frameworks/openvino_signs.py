@@ -1,7 +1,8 @@
 """Whether a model of OpenVINO may lose what is not a number, where all that it is given is finite.
 
-Many of the processor's kernels make a number of it (2026.4). It comes of few operations, and only where these are given
-numbers that are zero, below it, or infinite, as ``signs`` follows them.
+Many of the processor's kernels make a number of it (2026.4); with AVX-512, it is greater than all for Greater and
+GreaterEqual. It comes of few operations, and only where these are given numbers that are zero, below it, or infinite,
+as ``signs`` follows them.
 """
 
 from typing import Any, Callable, Dict, List, Optional
@@ -11,11 +12,11 @@ from .signs import ANY, FINITE, HIGHEST, INFINITE, LOWEST, NEGATIVE, NONE, POSIT
 
 KEEPING = frozenset(
     ("Abs", "Add", "AvgPool", "Broadcast", "Ceiling", "Concat", "Constant", "Convert", "Convolution", "Cos", "CumSum",
-     "Divide", "Elu", "Equal", "Erf", "Floor", "Gather", "GatherElements", "Gelu", "Greater", "GreaterEqual",
-     "GroupConvolution", "HSwish", "Identity", "IsNaN", "Less", "LessEqual", "Log", "MVN", "MatMul", "Mish", "Multiply",
-     "Negative", "NotEqual", "PRelu", "Power", "ReduceMean", "ReduceProd", "ReduceSum", "Reshape", "Result", "Reverse",
-     "Round", "Select", "ShapeOf", "Sigmoid", "Sin", "Slice", "SoftPlus", "Split", "Sqrt", "Squeeze", "StridedSlice",
-     "Subtract", "Swish", "Tanh", "Tile", "Transpose", "Unsqueeze", "VariadicSplit")
+     "Divide", "Elu", "Equal", "Erf", "Floor", "Gather", "GatherElements", "Gelu", "GroupConvolution", "HSwish",
+     "Identity", "IsNaN", "Less", "LessEqual", "Log", "MVN", "MatMul", "Mish", "Multiply", "Negative", "NotEqual",
+     "PRelu", "Power", "ReduceMean", "ReduceProd", "ReduceSum", "Reshape", "Result", "Reverse", "Round", "Select",
+     "ShapeOf", "Sigmoid", "Sin", "Slice", "SoftPlus", "Split", "Sqrt", "Squeeze", "StridedSlice", "Subtract", "Swish",
+     "Tanh", "Tile", "Transpose", "Unsqueeze", "VariadicSplit")
 )  # fmt: skip
 """Operations whose results are no number where what they are given is none."""
 BODIES = ("Loop", "TensorIterator")

@@ -1,5 +1,6 @@
 """What a program, or a test that it runs, puts in the place of Python's own functions reaches the launcher nowhere."""
 
+import ast
 import builtins
 import io
 import json
@@ -8,6 +9,7 @@ import signal
 import sys
 import tempfile
 import time
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -95,6 +97,18 @@ def test_files_of_the_system_are_read_by_pythons_own_function(monkeypatch):
     before = hardware.cpu_model()
     monkeypatch.setattr(builtins, "open", mock.Mock(side_effect=lambda *a, **k: io.StringIO("MemAvailable: 1 kB")))
     assert hardware.cpu_model() == before and not builtins.open.called
+
+
+def test_no_file_is_opened_by_what_a_program_may_replace():
+    """Whether a call meets one that is replaced is chance: some are made by other threads, or now and then."""
+    top = Path(clock.__file__).parent
+    calls = {
+        str(path.relative_to(top)): call.lineno
+        for path in top.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "open"
+    }
+    assert set(calls) <= {"__main__.py"}, "that one runs in a process of its own"
 
 
 @pytest.mark.parametrize("value", [mock.Mock(return_value=mock.Mock()), mock.Mock(side_effect=RuntimeError("mocked"))])

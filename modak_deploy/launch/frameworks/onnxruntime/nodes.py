@@ -7,6 +7,8 @@ import contextlib
 import mmap
 from typing import Any, Iterator, List, NamedTuple, Tuple
 
+from ...files import open_file
+
 _GRAPH, _FUNCTIONS = 7, 25
 """Fields of a model."""
 _NODES, _FUNCTION_NODES = 1, 7
@@ -56,7 +58,7 @@ def _content(model: Any) -> Iterator[Any]:
     if isinstance(model, bytes):
         yield model
         return
-    with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with open_file(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield content
 
 

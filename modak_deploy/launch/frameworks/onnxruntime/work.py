@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ...files import open_file
 from ..operations import Tally
 from .nodes import draws
 from .sessions import Sessions, Source
@@ -38,7 +39,7 @@ def features(
         session = sessions.second(source, options, ["CPUExecutionProvider"])
         sessions.run(session, list(names or ()) or None, dict(feed))
         path = session.end_profiling()
-        with open(path, encoding="utf-8") as file:
+        with open_file(path, encoding="utf-8") as file:
             profiled = [
                 event["args"]
                 for event in json.loads(file.read(LIMIT))

@@ -11,6 +11,7 @@ import types
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ... import structures
+from ...files import open_file
 from .arrays import array_of
 from .contents import Contents
 from .outside import Outside
@@ -277,7 +278,7 @@ def program_digest() -> str:
         if file.startswith(_libraries()) or os.path.realpath(file).startswith(_libraries()):
             continue
         try:
-            with open(file, "rb") as source:
+            with open_file(file, "rb") as source:
                 data = source.read(MOST_CODE + 1)
         except OSError:  # in an archive, or gone: its classes have their code
             continue

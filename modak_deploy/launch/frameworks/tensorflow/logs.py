@@ -9,6 +9,8 @@ import os
 import re
 from typing import Any, Iterator, List
 
+from ...files import open_file
+
 WARNING = 1
 _LEVEL = re.compile(rb"_ZN4absl12lts_\d{8}(11MinLogLevelEv|14SetMinLogLevelENS0_18LogSeverityAtLeastE)\0")
 """Names of Abseil's functions, which have its version in them; TensorFlow before 2.19 has loggers of its own."""
@@ -34,7 +36,7 @@ def uninformed(tensorflow: Any) -> Iterator[None]:
 def _functions(folder: str) -> List[Any]:
     """Return what tells the least level that is logged, and what sets it; nothing where the library has them not."""
     for path in glob.glob(os.path.join(glob.escape(folder), "libtensorflow_framework.so*")):
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with open_file(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             matches = itertools.islice(_LEVEL.finditer(content), 2)  # among the first of its many bytes
             names = sorted(match.group(0)[:-1].decode() for match in matches)
         if len(names) == 2:

@@ -54,6 +54,11 @@ MODELS = {
         lambda x: operators.relu(operators.softmax(operators.add(x, constant(-numpy.inf, 0, 0, 0)), 1)),
         "Relu",
     ),
+    "compared": (lambda x: operators.select(operators.less(operators.sqrt(x), constant(1)), x, constant(2)), None),
+    "compared by what takes it for more": (
+        lambda x: operators.select(operators.greater(operators.sqrt(x), constant(1)), x, constant(2)),
+        "Greater",
+    ),
     "unknown": (lambda x: operators.relu(operators.acos(x)), "Relu"),
 }
 
