@@ -3,6 +3,7 @@
 Planning loads these classes for their attributes: NumPy and the engines are imported where a file is opened.
 """
 
+import functools
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +34,12 @@ class OnnxRuntime(Engine):
         return Session(path).run
 
 
+@functools.cache
+def _core(vino: Any) -> Any:
+    """Return the process's one core: signals fail once several have gone (see ``launch.frameworks.openvino_cpu``)."""
+    return vino.Core()
+
+
 class OpenVINO(Engine):
     """OpenVINO on the processor, for low latency, in the precision of the file."""
 
@@ -47,7 +54,7 @@ class OpenVINO(Engine):
             vino = require("openvino", "openvino", purpose="the engine openvino", extra="openvino")
         threads = cores()
         settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
-        compiled = vino.Core().compile_model(str(path), "CPU", settings)
+        compiled = _core(vino).compile_model(str(path), "CPU", settings)
         names = [port.any_name for port in compiled.outputs]
 
         def run(inputs: Mapping[str, Any]) -> dict[str, Any]:

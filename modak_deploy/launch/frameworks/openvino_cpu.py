@@ -5,6 +5,7 @@ import importlib
 import importlib.metadata
 import io
 import logging
+import os
 import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional
@@ -20,6 +21,7 @@ ROOM = 2 << 30
 """Bytes of addresses that OpenVINO may take with its libraries, threads and weights; the program wants some as well."""
 LARGEST = 2**24
 """Whole number up to which all have a place in single precision."""
+_cores: Dict[int, Any] = {}
 
 
 def refusal() -> Optional[str]:
@@ -121,6 +123,18 @@ def module(name: str = "openvino") -> Any:
         return importlib.import_module(name)
 
 
+def core() -> Any:
+    """Return OpenVINO's core, of which a process has one until it ends.
+
+    On Linux, each core has signals of the thread that loads its plugin handled on a stack of its own, and frees that
+    when it goes, while a later core still has it as the one to return to (``SigAltStackSetup``, openvino pull request
+    11894, still in 2026.4). The program's next signal would end it, or write over what has come into that place. A
+    forked process has none of its parent's threads, and takes a core of its own.
+    """
+    own = os.getpid()
+    return _cores.get(own) or _cores.setdefault(own, module().Core())
+
+
 def compiled(model: Any, precision: str, threads: int) -> Any:
     """Return what runs a model; ``precision`` is that of its kernels, ``f32`` or ``bf16``."""
     return compiled_model(model, precision, threads).create_infer_request()
@@ -128,7 +142,7 @@ def compiled(model: Any, precision: str, threads: int) -> Any:
 
 def compiled_model(model: Any, precision: str, threads: int) -> Any:
     """Return a model that is compiled for the processor."""
-    return module().Core().compile_model(model, "CPU", _settings(precision, threads))
+    return core().compile_model(model, "CPU", _settings(precision, threads))
 
 
 def written(model: Any) -> bytes:
@@ -140,7 +154,7 @@ def written(model: Any) -> bytes:
 
 def read(data: bytes, precision: str, threads: int) -> Any:
     """Return the compiled model that another process has written."""
-    return module().Core().import_model(io.BytesIO(data), "CPU", _settings(precision, threads))
+    return core().import_model(io.BytesIO(data), "CPU", _settings(precision, threads))
 
 
 def _settings(precision: str, threads: int) -> Dict[str, Any]:

@@ -41,7 +41,7 @@ class ByOpenVino(OrtLever):
 
     def runner(self, model: Any, options: Any, form: Form) -> Callable[..., Any]:
         with openvino_cpu.silent():
-            read = openvino_cpu.module().Core().read_model(model if isinstance(model, bytes) else os.fspath(model))
+            read = openvino_cpu.core().read_model(model if isinstance(model, bytes) else os.fspath(model))
             openvino_cpu.check_precision(read)
             # Sizes that are known let it choose kernels; a call of other sizes does not come here.
             read.reshape({name: list(shape) for name, shape in form.shapes.items()})
