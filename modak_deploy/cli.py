@@ -20,10 +20,11 @@ from typer.models import CommandInfo
 
 from modak_deploy import __version__
 from modak_deploy.answers import add_json_option, answering
-from modak_deploy.deploy.cli import Config, Extra, register
+from modak_deploy.deploy.cli import register
 from modak_deploy.diagnostics import as_json
 from modak_deploy.errors import ModakError
 from modak_deploy.kubernetes import options as kubernetes
+from modak_deploy.options import Config, Extra, Results
 from modak_deploy.terminal import protected_output
 from modak_deploy.util.completion import completing
 
@@ -188,7 +189,8 @@ def tune(
     batch: Annotated[int, typer.Option(min=1, max=50, help="Candidates in each job.")] = 6,
     budget: Annotated[int, typer.Option(min=10, max=86400, help="Seconds of trials in each job.")] = 120,
     confirm: Annotated[int, typer.Option(min=2, max=20, help="Fresh runs of the winner and the default.")] = 3,
-    results: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the jobs' results.")] = Path("results"),
+    results: Results = None,
+    extra: Extra = None,
     search: Search = None,
     config: Config = None,
 ) -> None:
@@ -197,7 +199,7 @@ def tune(
     from modak_deploy.tuning.search import Options
 
     options = Options(rounds=rounds, batch=batch, budget=budget, confirm=confirm)
-    write_tuning(documents, search=search or [], config=config, results=results, options=options)
+    write_tuning(documents, search=search or [], config=config, results=results, options=options, extra=extra or ())
 
 
 @app.command()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from modak_deploy.options import Config, Extra, Results
+
 if TYPE_CHECKING:
     from modak_deploy.deploy.selection import Arguments
 
@@ -26,17 +28,6 @@ def complete_runs(incomplete: str) -> Iterator[str]:
             yield str(path)
 
 
-def complete_extra(incomplete: str) -> Iterator[str]:
-    """Yield what ``-e`` takes."""
-    from modak_deploy.documents import RunOptions
-    from modak_deploy.documents.extra import SECTIONS, keys_of
-
-    names = [f"{name}=" for name in RunOptions.model_fields]
-    for section in SECTIONS:
-        names += [f"{section}.{key}=" for key in keys_of(section)]
-    yield from (name for name in names if name.startswith(incomplete))
-
-
 Documents = Annotated[
     list[str],
     typer.Argument(
@@ -53,29 +44,9 @@ Run = Annotated[
         autocompletion=complete_runs,
     ),
 ]
-Extra = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--extra",
-        "-e",
-        metavar="KEY=VALUE",
-        help="Option of the run, or key of a document such as job.wall_time=30m. The value is JSON or text, and never "
-        "a template.",
-        autocompletion=complete_extra,
-    ),
-]
-Results = Annotated[
-    Path | None,
-    typer.Option(
-        "--results", "-r", readable=False, metavar="FOLDER", help="Folder for results; 'results' when absent."
-    ),
-]
 Search = Annotated[
     list[Path] | None,
     typer.Option("--search", metavar="FOLDER", help="Look for files there before the document's folder."),
-]
-Config = Annotated[
-    Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write the result as JSON; on an error, its diagnostics.")]
 Check = Annotated[bool, typer.Option("--check", "-C", help="Only show what would be done.")]

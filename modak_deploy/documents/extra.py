@@ -4,16 +4,19 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from modak_deploy.diagnostics import Location, Position
-from modak_deploy.documents.deployment import Description, RunOptions
+from modak_deploy.documents.deployment import Description, RunOptions, parse_options, read_description
 from modak_deploy.errors import InputError
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.util.text import close_match, did_you_mean
 
 SECTIONS = tuple(Deployment.model_fields)
 _ORIGIN = "-e"
+_FILES = ("results", "search_paths")
+"""Options of a run that any command heeds: they say where files are."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,21 @@ def with_values(description: Description, extra: Extra) -> Description:
             changes[section] = _section(section, deepcopy(description.data.get(section)))
         _set(changes[section], path, value)
     return _Changed(description.documents, {**description.data, **changes}, tuple(extra.values))
+
+
+def read_described(documents: Sequence[Path], given: Sequence[str]) -> tuple[Description, Deployment, RunOptions]:
+    """Return what documents and the arguments of ``-e`` describe, for a command that deploys nothing.
+
+    InputError for an option by which only a deployment goes.
+    """
+    extra = read_extra(given)
+    for key in extra.options:
+        if key not in _FILES:
+            there = f"there are {', '.join(_FILES)}, and keys of the documents such as job.wall_time"
+            raise InputError(f"'{key}' is an option of deployments, and this is none", source=_ORIGIN, hint=there)
+    description = with_values(read_description(*documents), extra)
+    deployment, documented = description.parse()
+    return description, deployment, parse_options(extra.options, documented)
 
 
 def _section(name: str, written: Any) -> Any:

@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from modak_deploy.catalogue.cli import Kind, complete
+from modak_deploy.options import Config, Extra, Results
 
 
 class _DefaultGroup(TyperGroup):
@@ -78,11 +79,10 @@ def run(
         float | None, typer.Option(help="Permitted relative difference from the default's results.")
     ] = None,
     compare: Annotated[bool, typer.Option(help="Compare results with the default's.")] = True,
-    results: Annotated[Path, typer.Option(metavar="FOLDER", help="Results go to a folder of the run's name there.")] = (
-        Path("results")
-    ),
+    results: Results = None,
+    extra: Extra = None,
     record: Annotated[bool, typer.Option("--record", help="Add what was measured to the measurement store.")] = False,
-    config: Annotated[Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration.")] = None,
+    config: Config = None,
 ) -> None:
     """Measure the default, modak's choice and what is named, in interleaved rounds as one job on the target."""
     from modak_deploy.evidence.command import benchmark
@@ -95,7 +95,7 @@ def run(
             "least": least, "most": most, "width": width, "limit": limit, "seed": seed, "others": others,
             "tolerance": tolerance, "compare": compare,
         },
-        results=results, record=record, config=config,
+        results=results, record=record, config=config, extra=extra or (),
     )  # fmt: skip
 
 

@@ -42,18 +42,21 @@ def benchmark(
     wanted: "Wanted",
     options: Mapping[str, object],
     *,
-    results: Path,
+    results: Path | None,
     record: bool,
     config: Path | None,
+    extra: Sequence[str] = (),
 ) -> None:
-    """Carry out a benchmark, print its table, write its report, and record it where that is wanted."""
-    from modak_deploy.documents import read_description
+    """Carry out a benchmark of what ``documents`` and ``extra`` describe, and record it where that is wanted.
+
+    Its table is printed, and its report written.
+    """
+    from modak_deploy.documents.extra import read_described
     from modak_deploy.evidence.benchmark import carry_out, prepare
     from modak_deploy.evidence.benchmarked import table_lines
     from modak_deploy.transport.connect import connect
 
-    description = read_description(*documents)
-    deployment = description.parse()[0]
+    description, deployment, documented = read_described(documents, extra)
     if deployment.other_targets:
         raise InputError("a benchmark has one target", source=documents[0], key="other_targets")
     if record and deployment.application.workload.model is None:
@@ -61,7 +64,9 @@ def benchmark(
             "the key 'model' is required; measurements are found by it", source=documents[0], key="application.workload"
         )
     protocol = protocol_of(options)
-    search = [*(document.parent.absolute() for document in reversed(documents)), Path().absolute()]
+    folder = results or Path(documented.results).expanduser()
+    folders = [*map(Path, documented.search_paths), *(file.parent for file in reversed(documents)), Path()]
+    search = [path.expanduser().absolute() for path in folders]
     with ExitStack() as stack:
         transport = connect(deployment.target, config, stack)
         try:
@@ -72,7 +77,7 @@ def benchmark(
             raise error.located(description.locate) from None
         names = ", ".join(plan.chosen.name for plan in prepared.configurations)
         sys.stdout.write(f"{len(prepared.configurations)} configurations: {names}\n")
-        finished, _ = carry_out(prepared, transport, results.absolute(), reporter=Progress())
+        finished, _ = carry_out(prepared, transport, folder.absolute(), reporter=Progress())
     lines = list(table_lines(finished))
     page = finished.folder / "report.html"
     write_report(report_of_results(finished.folder), page)

@@ -8,6 +8,7 @@ import typer
 from modak_deploy.catalogue.cli import Kind, complete
 from modak_deploy.extensions import RUNTIMES
 from modak_deploy.model.base import RuntimeName
+from modak_deploy.options import Config
 from modak_deploy.util.completion import completing
 from modak_deploy.util.text import either, nearest
 
@@ -38,9 +39,6 @@ Document = Annotated[
         metavar="FILE",
         help="Deployment document whose target it is; this machine if absent.",
     ),
-]
-Config = Annotated[
-    Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
 ]
 Images = Annotated[str | None, typer.Option("--images", metavar="FOLDER", help="Image folder on the target.")]
 Runtime = Annotated[

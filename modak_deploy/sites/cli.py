@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from modak_deploy.answers import answer
+from modak_deploy.options import Config
 from modak_deploy.util.completion import completing
 
 app = typer.Typer(
@@ -13,9 +14,6 @@ app = typer.Typer(
     help="Describe machines and clusters once, and use them by name.",
     rich_markup_mode=None,
 )
-Config = Annotated[
-    Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; on an error, its diagnostics.")]
 
 

@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 
 from modak_deploy.answers import answer
 from modak_deploy.catalogue.site import catalogue_for
-from modak_deploy.documents import find_sources, read_description
+from modak_deploy.documents import find_sources
+from modak_deploy.documents.extra import read_described
 from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import Jobs
@@ -97,12 +98,17 @@ def _realiser(transport: Transport) -> Callable[[Plan, str], None]:
 
 
 def write_tuning(
-    documents: Sequence[Path], *, search: Sequence[Path], config: Path | None, results: Path, options: Options
+    documents: Sequence[Path],
+    *,
+    search: Sequence[Path],
+    config: Path | None,
+    results: Path | None,
+    options: Options,
+    extra: Sequence[str] = (),
 ) -> None:
-    """Tune what ``documents`` describe, and print what came of it."""
-    description = read_description(*documents)
-    deployment = description.parse()[0]
-    folders = [*search, *(document.parent for document in reversed(documents)), Path()]
+    """Tune what ``documents`` and ``extra`` describe, and print what came of it."""
+    description, deployment, documented = read_described(documents, extra)
+    folders = [*search, *map(Path, documented.search_paths), *(file.parent for file in reversed(documents)), Path()]
     paths = list(dict.fromkeys(folder.expanduser().absolute() for folder in folders))
     with ExitStack() as stack:
         try:
@@ -110,7 +116,7 @@ def write_tuning(
                 deployment,
                 connect(deployment.target, config, stack),
                 search=paths,
-                results=results,
+                results=results or Path(documented.results).expanduser(),
                 say=_print,
                 options=options,
                 default_python=sys.executable if deployment.target.host is None else None,

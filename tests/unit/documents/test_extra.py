@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from modak_deploy.documents import read_description
-from modak_deploy.documents.extra import read_extra, with_values
+from modak_deploy.documents.extra import read_described, read_extra, with_values
 from modak_deploy.errors import InputError
 from modak_deploy.model.deployment import Deployment
 
@@ -47,6 +47,19 @@ def test_a_misspelt_key_is_told_to_be_of_the_command_line(folder: Path, given: s
     with pytest.raises(InputError) as caught:
         described(folder, "job: {nodes: 1}\n", given)
     assert str(caught.value) == f"-e: {message}"
+
+
+def test_a_command_that_deploys_nothing_heeds_where_files_are(folder: Path) -> None:
+    path = folder / "deploy.yml"
+    path.write_text(f"{APPLICATION}results: mine\nsearch_paths: [there]\njob: {{nodes: 2}}\n")
+    description, deployment, options = read_described([path], ["search_paths=one,two", "job.wall_time=30m"])
+    assert (options.results, options.search_paths) == ("mine", ["one", "two"])
+    assert (deployment.job.nodes, deployment.job.wall_time) == (2, 1800)
+    assert str(description.locate(("job", "wall_time"))) == "-e"
+    with pytest.raises(
+        InputError, match="-e: 'force' is an option of deployments, and this is none; there are results"
+    ):
+        read_described([path], ["force=true"])
 
 
 @pytest.mark.parametrize("target", ["target: cluster\n", "target: {site: cluster, user: alice}\n"])

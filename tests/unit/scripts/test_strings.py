@@ -41,6 +41,7 @@ CLEAN = (
     "modak_deploy/numbers.py",
     "modak_deploy/onnx",
     "modak_deploy/optimiser",
+    "modak_deploy/options.py",
     "modak_deploy/performance",
     "modak_deploy/planning.py",
     "modak_deploy/providers",
