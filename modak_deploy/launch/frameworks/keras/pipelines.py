@@ -152,9 +152,10 @@ class Pipelines:
     def _decide(self, kind: str, name: str, default: List[Ended], plain: List[Ended]) -> None:
         """Keep the lever where pipelines end sooner; batches take what they took before."""
         usual = statistics.median(ended.seconds / ended.batches for ended in (*default, *plain))
-        rival_times, times = ([usual + ended.end / ended.batches for ended in listed] for listed in (default, plain))
+        rival_times = [usual + end for end in _ends(default, len(plain))]
+        times = [usual + end for end in _ends(plain, len(plain))]
         kept = _mean_end(plain) <= SHORTER * _mean_end(default)
-        before, after = statistics.mean(rival_times), statistics.mean(times)
+        before, after = (usual + _ends(listed, 1)[0] for listed in (default, plain))
         self.on, self.over, self._kind = kept, kept, None
         self._refused.add(kind)
         took = "the end of a pipeline takes {:.3g} s, and {:.3g} s by default".format(
@@ -191,6 +192,16 @@ class PipelineListener(Listener):
 
     def finished(self, kind: str) -> None:
         self._trial.hear(self._trial.finished, kind)
+
+
+def _ends(listed: List[Ended], count: int) -> List[float]:
+    """Return the ends' seconds a batch of so many groups of pipelines, one after another.
+
+    A few pipelines may wait for long and all others hardly. The next Plan compares pairs, and is to see none left out.
+    """
+    bounds = [len(listed) * number // count for number in range(count + 1)]
+    groups = [listed[first:last] for first, last in zip(bounds, bounds[1:])]
+    return [sum(ended.end for ended in group) / sum(ended.batches for ended in group) for group in groups]
 
 
 def _mean_end(listed: List[Ended]) -> float:

@@ -33,7 +33,8 @@ class Program:
             self.trial.begun(kind, Net())
             self.clock.now += BATCH
             self.trial.ended(kind, 1)
-        return self.waits["plain" if plain else "default"]
+        wait = self.waits["plain" if plain else "default"]
+        return wait.pop(0) if isinstance(wait, list) else wait
 
     def fit(self, epochs, validation=0):
         source, before = Epochs(), 0.0
@@ -87,6 +88,15 @@ def test_epochs_that_wait_at_their_end_get_the_lever(program):
     (settled,) = of(record, "settled")
     assert (settled["of"], settled["variant"]) == ("the pipelines of Keras", "keras-plain-input")
     assert [entry["lever"] for entry in of(record, "trying")] == ["keras-plain-input"]
+
+
+def test_the_record_leaves_no_pipeline_out_of_its_pairs(program):
+    one, record = program(default=[9.0, 0.01, 0.01, 0.01, 0.01, 0.45, 0.01], plain=0.01)
+    one.fit(12)
+    (trial,) = of(record, "trial")
+    assert trial["rival_times"] == pytest.approx([BATCH + end for end in (0.001, 0.001, 0.023)])
+    assert trial["times"] == pytest.approx([BATCH + 0.001] * 3)
+    assert trial["gain"] == pytest.approx((BATCH + 0.05 / 6) / (BATCH + 0.001))
 
 
 def test_calls_that_wait_at_their_end_get_it_too(program):
