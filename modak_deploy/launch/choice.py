@@ -47,7 +47,7 @@ class Choice:
         """``checks`` is whether results can be compared; ``costs`` the seconds that expensive levers take by their
         names, ``seconds`` those of others; ``part`` the part of a unit on which variants can be tried first; ``turns``
         is whether variants may take turns though results are not compared."""
-        self._name = name
+        self.name = name
         self._pending: List[Lever] = list(levers)
         self._trials = trials
         self._record = record
@@ -259,13 +259,13 @@ class Choice:
         """Tell that a lever was not tried, and why."""
         self._pending.remove(lever)
         reason = self._refused.get(lever.name, reason)
-        self._record.add("not_tried", of=self._name, lever=lever.name, reason=reason)
+        self._record.add("not_tried", of=self.name, lever=lever.name, reason=reason)
 
     def end(self) -> None:
         """Tell what was not tried: the program ends."""
         if self._phase in TRYING and self._lever is not None and not self._fixed and not self._is_fewer:
             reason = "the program ended while it was tried"
-            self._record.add("not_tried", of=self._name, lever=self._lever.name, reason=reason)
+            self._record.add("not_tried", of=self.name, lever=self._lever.name, reason=reason)
         unfinished = self._phase != "settled" and not self._fixed and (bool(self._pending) or self.best != DEFAULT)
         for lever in list(self._pending):
             self._not_tried(lever)
@@ -300,7 +300,7 @@ class Choice:
         self._turn, self._switched, self._alternating = False, True, None
         # No lever is to blame where one is taken away.
         name = "" if self._is_fewer else lever.name
-        self._record.add("trying", of=self._name, lever=name, variant=variant.name)
+        self._record.add("trying", of=self.name, lever=name, variant=variant.name)
 
     @property
     def _fewest(self) -> int:
@@ -350,7 +350,7 @@ class Choice:
         ``others`` are what else the record says of it.
         """
         estimate = self._estimates[self._current.name]
-        values: Dict[str, Any] = {"of": self._name, "variant": self._current.name, "result": result}
+        values: Dict[str, Any] = {"of": self.name, "variant": self._current.name, "result": result}
         values.update(kept=self._current == self.best, failed=failed)
         if estimate.count:
             values.update(times=estimate.times, rival=self._against[0], rival_times=self._against[1].times)
@@ -377,7 +377,7 @@ class Choice:
         self._tried.discard(self._current.name)
         if lever not in self.best.levers:
             self._pending.insert(0, lever)
-        self._record.add("deferred", of=self._name, lever=lever.name, variant=self._current.name)
+        self._record.add("deferred", of=self.name, lever=lever.name, variant=self._current.name)
         self._back()
 
     def _settle(self, reason: str, **others: Optional[float]) -> None:
@@ -388,7 +388,7 @@ class Choice:
             return
         self._settled_as = (self.best.name, reason)
         estimate = self._estimates.get(self.best.name)
-        values: Dict[str, Any] = {"of": self._name, "variant": self.best.name, "reason": reason}
+        values: Dict[str, Any] = {"of": self.name, "variant": self.best.name, "reason": reason}
         if estimate is not None and estimate.count and self._estimates[DEFAULT.name].count:
             values.update(seconds=estimate.median, gain=self._default / max(estimate.median, 1e-9))
         values.update({key: value for key, value in others.items() if value is not None})

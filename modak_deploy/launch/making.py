@@ -90,7 +90,7 @@ class MakingChoice(Choice):
             self._making.begun = True
             self.ledger.charge(seconds)
             names = {"lever": self._making.lever.name, "variant": self._making.variant.name}
-            self._record.add("making", of=self._name, charged=seconds, **names)
+            self._record.add("making", of=self.name, charged=seconds, **names)
 
     def not_begun(self, seconds: float = 0.0) -> None:
         """Have the lever made ready between two units, as it cannot be in the background after all.
@@ -107,7 +107,7 @@ class MakingChoice(Choice):
         """Note that it is ready, after so many seconds in the background."""
         if self._making is not None:
             self._making.seconds = seconds
-            self._record.add("made", of=self._name, variant=self._making.variant.name, seconds=seconds)
+            self._record.add("made", of=self.name, variant=self._making.variant.name, seconds=seconds)
 
     def not_made(self, reason: str, seconds: float, undecided: bool = False) -> None:
         """Give up what could not be made ready, or kept; ``undecided`` is whether another job may try it."""
@@ -117,11 +117,11 @@ class MakingChoice(Choice):
         name = making.variant.name
         self._tried.add(name)
         if undecided:
-            self._record.add("not_tried", of=self._name, lever=making.lever.name, reason=reason)
+            self._record.add("not_tried", of=self.name, lever=making.lever.name, reason=reason)
             return
         self._record.fallback(name, reason)
         values = {"kept": False, "failed": True, "default": self._default, "one_time": seconds, "background": seconds}
-        self._record.add("trial", of=self._name, variant=name, result=reason, lost=self.ledger.lost, **values)
+        self._record.add("trial", of=self.name, variant=name, result=reason, lost=self.ledger.lost, **values)
 
     def _book(self, variant: Variant, seconds: float) -> float:
         """Book a unit; what it takes longer than usual while something is made counts as lost.
@@ -208,7 +208,7 @@ class MakingChoice(Choice):
             lever = self._made_beside.lever
             self._tried.discard(self._current.name)
             self._pending.insert(0, lever)
-            self._record.add("deferred", of=self._name, lever=lever.name, variant=self._current.name)
+            self._record.add("deferred", of=self.name, lever=lever.name, variant=self._current.name)
             self._back()
 
     def _leave_what_is_dear(self) -> None:
@@ -232,7 +232,7 @@ class MakingChoice(Choice):
         for lever in reversed(dear):
             self._tried.difference_update((best.name, self.best.plus(lever).name))
             self._pending.insert(0, lever)
-            self._record.add("deferred", of=self._name, lever=lever.name, variant=best.name)
+            self._record.add("deferred", of=self.name, lever=lever.name, variant=best.name)
         self._back()
 
     def _finish(self, result: str, failed: bool = False, **others: float) -> None:

@@ -35,7 +35,7 @@ class Search(MakingChoice):
         self._pending = [lever for lever in self._pending if lever.name not in names]
         self._tried.add(variant.name)
         self._current, self._fixed, self._base = variant, True, variant
-        self._record.add("chosen", of=self._name, variant=variant.name)
+        self._record.add("chosen", of=self.name, variant=variant.name)
         self._phase = "check"
         if not self._checks:
             self._use_fixed(Estimate(skip=1))
@@ -147,7 +147,7 @@ class Search(MakingChoice):
         name = self._current.name
         entry: Dict[str, Any] = {"variant": name, "rows": part.rows, "batch": part.batch, "times": list(times)}
         self._record.add(
-            "probe", of=self._name, default=default_seconds, difference=difference, problem=problem, **entry
+            "probe", of=self.name, default=default_seconds, difference=difference, problem=problem, **entry
         )
         if problem is None:
             self._difference = difference
@@ -355,7 +355,7 @@ class Search(MakingChoice):
         if self._base == DEFAULT != self._beginning:
             times["gain"] = self._default / rival.median
         kept = rival.beats(again)
-        self._record.add("drift", of=self._name, drift=again.median / first, kept=kept, **drift, **times)
+        self._record.add("drift", of=self.name, drift=again.median / first, kept=kept, **drift, **times)
         if self._beginning == DEFAULT:
             self.ledger.default = again.median
         self._estimates[self.best.name] = rival

@@ -97,7 +97,7 @@ class Survey(Search):
             if reason is None:
                 yield variant
             else:
-                self._record.add("not_tried", of=self._name, lever=" + ".join(missing), reason=reason)
+                self._record.add("not_tried", of=self.name, lever=" + ".join(missing), reason=reason)
 
     @property
     def wanted(self) -> Set[str]:
@@ -109,7 +109,7 @@ class Survey(Search):
 
     def fix(self, variant: Variant) -> None:
         """Measure what was chosen before the run beside all others: the default is what it is compared with."""
-        self._record.add("chosen", of=self._name, variant=variant.name)
+        self._record.add("chosen", of=self.name, variant=variant.name)
         order = {lever.name: number for number, lever in enumerate(self._levers)}
         # In the order of the combinations, so that it is none of them once more.
         variant = Variant(tuple(sorted(variant.levers, key=lambda lever: order.get(lever.name, len(order)))))
@@ -137,7 +137,7 @@ class Survey(Search):
     def _check_next(self) -> Action:
         if self._current != self._unready[0] or self._phase != "check":
             self._current, self._phase = self._unready[0], "check"
-            self._record.add("trying", of=self._name, lever=self._current.levers[-1].name, variant=self._current.name)
+            self._record.add("trying", of=self.name, lever=self._current.levers[-1].name, variant=self._current.name)
         return Action(CHECK if self._checks else RUN, self._current)
 
     def _waits(self) -> bool:
@@ -186,7 +186,7 @@ class Survey(Search):
 
     def _is_ready(self, difference: Optional[float]) -> None:
         variant = self._unready.pop(0)
-        self._record.add("ready", of=self._name, variant=variant.name, difference=difference)
+        self._record.add("ready", of=self.name, variant=variant.name, difference=difference)
         row = self._rows.setdefault(variant.name, Row(variant, variant.name in self._asked))
         row.once, row.difference = self._once.get(variant.name, 0.0), difference
 
@@ -205,7 +205,7 @@ class Survey(Search):
             return
         self._record.fallback(broken.name, reason)
         if len(broken.levers) == 1:
-            self._record.add("trial", of=self._name, variant=broken.name, result=reason, failed=True)
+            self._record.add("trial", of=self.name, variant=broken.name, result=reason, failed=True)
         self._dropped.add(broken.name)
         self._rows.pop(broken.name, None)
         self._unready = [other for other in self._unready if other != broken]
@@ -294,7 +294,7 @@ class Survey(Search):
         rows = [(gain, row) for row in self._rows.values() if (gain := row.gain(self._default_row)) is not None]
         rows.sort(key=lambda pair: -pair[0])
         for gain, row in rows:
-            values: Dict[str, Any] = {"of": self._name, "levers": [lever.name for lever in row.variant.levers]}
+            values: Dict[str, Any] = {"of": self.name, "levers": [lever.name for lever in row.variant.levers]}
             rounds = sorted(row.seconds)
             values.update(rounds=rounds, times=[row.seconds[number] for number in rounds], gain=gain)
             if row.variant == DEFAULT:

@@ -2,9 +2,13 @@
 
 import pytest
 
+from launch_parts import lever
+from modak_deploy.launch.config import Trials
 from modak_deploy.launch.frameworks.keras import pipelines as module
 from modak_deploy.launch.frameworks.keras.pipelines import Pipelines
 from modak_deploy.launch.levers.keras.plain_input import LEVER
+from modak_deploy.launch.survey import search_for
+from modak_deploy.launch.variants import Variant
 
 BATCH = 0.05
 
@@ -97,6 +101,16 @@ def test_the_record_leaves_no_pipeline_out_of_its_pairs(program):
     assert trial["rival_times"] == pytest.approx([BATCH + end for end in (0.001, 0.001, 0.023)])
     assert trial["times"] == pytest.approx([BATCH + 0.001] * 3)
     assert trial["gain"] == pytest.approx((BATCH + 0.05 / 6) / (BATCH + 0.001))
+
+
+def test_the_record_names_what_else_was_on(program):
+    one, record = program(default=0.2, plain=0.0)
+    search = search_for("keras: train of Net", [lever("bf16")], Trials(mode="live", share=1.0), record)
+    search.best = Variant((lever("bf16"),))
+    one.trial._session.follow(search)
+    one.fit(8)
+    (trial,) = of(record, "trial")
+    assert (trial["variant"], trial["rival"]) == ("bf16 + keras-plain-input", "bf16")
 
 
 def test_calls_that_wait_at_their_end_get_it_too(program):
