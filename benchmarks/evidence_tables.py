@@ -38,7 +38,7 @@ TITLES = {
 }
 WHOLE = 3300.0
 """Seconds of all parts, which with the set-up before them make less than an hour."""
-STUDY = {True: 480.0, False: 240.0}
+STUDY, NATIVE = 480.0, 240.0
 """Seconds that are kept for the study, with containers and without."""
 LEAST = 600.0
 """Seconds for the programs, however long the other parts took."""
@@ -120,7 +120,7 @@ def once(part: Part, options: argparse.Namespace, until: float = 0.0) -> str:
     kept = done.is_file() and done.read_text() == command and part.name not in options.again
     if not kept:
         done.unlink(missing_ok=True)
-    left = until - STUDY[options.base is not None] - time.monotonic()
+    left = until - (STUDY if options.base else NATIVE) - time.monotonic()
     budget = (options.budget or max(LEAST, left)) if part.budgeted else None
     problem = "" if kept else run(part, *(() if budget is None else ("--budget", f"{budget:.0f}")))
     if not problem:

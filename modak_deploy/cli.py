@@ -24,7 +24,7 @@ from modak_deploy.deploy.cli import register
 from modak_deploy.diagnostics import as_json
 from modak_deploy.errors import ModakError
 from modak_deploy.kubernetes import options as kubernetes
-from modak_deploy.options import Config, Extra, Results
+from modak_deploy.options import Config, Extra, Results, Search
 from modak_deploy.terminal import protected_output
 from modak_deploy.util.completion import completing
 
@@ -54,10 +54,6 @@ def _providers() -> list[str]:
     return ["auto", "measure", *(provider.name for provider in PROVIDERS)]
 
 
-Search = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FOLDER", help="Look for the application's files there before the document's folder."),
-]
 _file = functools.partial(typer.Argument, readable=False, metavar="FILE")
 """An argument that names a file; whether it can be read, modak tells in its own words."""
 Bundle = Annotated[Path, _file(metavar="BUNDLE", help="Folder that 'modak convert' wrote.")]

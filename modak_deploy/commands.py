@@ -57,7 +57,7 @@ def write_plan(
 
     A single document of the JSON job model is completed instead, with what ``sites`` say of its target.
     """
-    from modak_deploy.documents import parse_options, read_description, read_document
+    from modak_deploy.documents import folders, parse_options, read_description, read_document
     from modak_deploy.documents.extra import read_extra, with_values
     from modak_deploy.jobmodel.recognise import is_job_document
 
@@ -123,12 +123,6 @@ def _inquiries(deployment: "Deployment", config: Path | None, stack: ExitStack) 
         for target in deployment.targets
         if target.is_asked
     }
-
-
-def folders(search: Sequence[Path], documents: Sequence[Path]) -> list[Path]:
-    """Return where relative paths are looked for: as told, beside the documents, the last first, and here."""
-    paths = [*search, *(document.parent for document in reversed(documents)), Path()]
-    return list(dict.fromkeys(folder.expanduser().absolute() for folder in paths))
 
 
 def now() -> datetime:

@@ -35,6 +35,10 @@ Results = Annotated[
         "--results", "-r", readable=False, metavar="FOLDER", help="Folder for results; 'results' when absent."
     ),
 ]
+Search = Annotated[
+    list[Path] | None,
+    typer.Option("--search", metavar="FOLDER", help="Look for files there before the document's folder."),
+]
 Config = Annotated[
     Path | None, typer.Option("--ssh-config", metavar="FILE", help="SSH configuration in place of your own.")
 ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modak_deploy.options import Config, Extra, Results
+from modak_deploy.options import Config, Extra, Results, Search
 
 if TYPE_CHECKING:
     from modak_deploy.deploy.selection import Arguments
@@ -43,10 +43,6 @@ Run = Annotated[
         help="Deployment documents, or the name of a run in the results folder.",
         autocompletion=complete_runs,
     ),
-]
-Search = Annotated[
-    list[Path] | None,
-    typer.Option("--search", metavar="FOLDER", help="Look for files there before the document's folder."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write the result as JSON; on an error, its diagnostics.")]
 Check = Annotated[bool, typer.Option("--check", "-C", help="Only show what would be done.")]

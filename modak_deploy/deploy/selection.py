@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modak_deploy.commands import folders, now
+from modak_deploy.commands import now
 from modak_deploy.discovery.asking import Inquiry, script_for
-from modak_deploy.documents import Description, RunOptions, parse_options, read_description, read_document
+from modak_deploy.documents import Description, RunOptions, folders, parse_options, read_description, read_document
 from modak_deploy.documents.extra import read_extra, with_values
 from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.jobmodel.recognise import is_job_document

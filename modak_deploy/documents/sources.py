@@ -23,6 +23,12 @@ _CACHES = {"__pycache__"}
 """Folders that Python makes by itself: they would change a Plan without a change of anybody's."""
 
 
+def folders(search: Sequence[Path], documents: Sequence[Path]) -> list[Path]:
+    """Return where relative paths are looked for: as given, beside the documents, the last first, and here."""
+    paths = [*search, *(document.parent for document in reversed(documents)), Path()]
+    return list(dict.fromkeys(folder.expanduser().absolute() for folder in paths))
+
+
 @dataclass(frozen=True)
 class LocalSource:
     """A source and where it lies on the controller."""

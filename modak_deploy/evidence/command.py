@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modak_deploy.answers import answer
-from modak_deploy.documents import check
+from modak_deploy.documents import check, folders
 from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.evidence.protocol import Protocol
 from modak_deploy.evidence.report import report_of_measurements, report_of_results, write_report
@@ -65,8 +65,7 @@ def benchmark(
         )
     protocol = protocol_of(options)
     folder = results or Path(documented.results).expanduser()
-    folders = [*map(Path, documented.search_paths), *(file.parent for file in reversed(documents)), Path()]
-    search = [path.expanduser().absolute() for path in folders]
+    search = folders([*map(Path, documented.search_paths)], documents)
     with ExitStack() as stack:
         transport = connect(deployment.target, config, stack)
         try:

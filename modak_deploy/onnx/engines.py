@@ -3,14 +3,13 @@
 Planning loads these classes for their attributes: NumPy and the engines are imported where a file is opened.
 """
 
-import functools
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from modak_deploy.engines.base import Engine, Run
-from modak_deploy.launch.frameworks.openvino_cpu import unreported
+from modak_deploy.launch.frameworks.openvino_cpu import core, unreported
 from modak_deploy.launch.hardware import cores
 from modak_deploy.onnx.packages import require
 from modak_deploy.onnx.tuning import tuned
@@ -34,12 +33,6 @@ class OnnxRuntime(Engine):
         return Session(path).run
 
 
-@functools.cache
-def _core(vino: Any) -> Any:
-    """Return the process's one core: signals fail once several have gone (see ``launch.frameworks.openvino_cpu``)."""
-    return vino.Core()
-
-
 class OpenVINO(Engine):
     """OpenVINO on the processor, for low latency, in the precision of the file."""
 
@@ -51,10 +44,10 @@ class OpenVINO(Engine):
         import numpy as np
 
         with unreported():
-            vino = require("openvino", "openvino", purpose="the engine openvino", extra="openvino")
+            require("openvino", "openvino", purpose="the engine openvino", extra="openvino")
         threads = cores()
         settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
-        compiled = _core(vino).compile_model(str(path), "CPU", settings)
+        compiled = core().compile_model(str(path), "CPU", settings)
         names = [port.any_name for port in compiled.outputs]
 
         def run(inputs: Mapping[str, Any]) -> dict[str, Any]:

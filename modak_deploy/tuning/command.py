@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from modak_deploy.answers import answer
 from modak_deploy.catalogue.site import catalogue_for
-from modak_deploy.documents import find_sources
+from modak_deploy.documents import find_sources, folders
 from modak_deploy.documents.extra import read_described
 from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.jobrequest import job_request
@@ -108,8 +108,7 @@ def write_tuning(
 ) -> None:
     """Tune what ``documents`` and ``extra`` describe, and print what came of it."""
     description, deployment, documented = read_described(documents, extra)
-    folders = [*search, *map(Path, documented.search_paths), *(file.parent for file in reversed(documents)), Path()]
-    paths = list(dict.fromkeys(folder.expanduser().absolute() for folder in folders))
+    paths = folders([*search, *map(Path, documented.search_paths)], documents)
     with ExitStack() as stack:
         try:
             plan, outcome = tune(
