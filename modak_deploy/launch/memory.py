@@ -10,6 +10,8 @@ import ctypes
 import os
 from typing import Any, Optional
 
+from .files import open_file
+
 # malloc.h of glibc; the same on all architectures.
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
@@ -21,6 +23,8 @@ _USUAL_BLOCKS = 65536
 _LARGEST_THRESHOLD = 32 << 20
 """The threshold up to which glibc adapts to what is freed, and there it ends with a program of large blocks."""
 
+_C_LIBRARIES = ("libc.", "libc-", "ld-")
+"""What the names of the C library's file begin with: glibc's since 2.34 and before, and musl's."""
 _KEPT = {_MMAP_MAX: 0, _TRIM_THRESHOLD: _NEVER}
 _USUAL = {
     _MMAP_MAX: _USUAL_BLOCKS,
@@ -32,9 +36,11 @@ _USUAL = {
 def refusal() -> Optional[str]:
     """Return why malloc cannot be told to keep memory; None where glibc's can.
 
-    Where another one is preloaded, a trial finds no gain: in an executable that is not position-independent, such as
-    Debian's Python, the address of malloc does not tell whose it is. What the user has set cannot be read back.
+    What the user has set cannot be read back.
     """
+    library = replacement()
+    if library is not None:
+        return "malloc is that of {}".format(library)
     name = next((name for name in os.environ if name.startswith("MALLOC_") and name.endswith("_")), None)
     if name is None and "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", ""):
         name = "GLIBC_TUNABLES"
@@ -45,6 +51,26 @@ def refusal() -> Optional[str]:
     except OSError:
         return "the C library is not glibc"
     return None if hasattr(glibc, "mallopt") else "the C library is not glibc"
+
+
+def replacement() -> Optional[str]:
+    """Return the library whose malloc is used in place of the C library's, as a preloaded jemalloc; None where none is.
+
+    All allocators replace posix_memalign too. The addresses of malloc and free do not tell: in an executable that is
+    not position-independent, such as Debian's Python, they are within the executable.
+    """
+    try:
+        address = ctypes.cast(ctypes.CDLL(None).posix_memalign, ctypes.c_void_p).value or 0
+        with open_file("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            lines = [line.split(None, 5) for line in maps]
+    except (OSError, AttributeError, TypeError):  # TypeError: Windows has no such library
+        return None
+    for fields in lines:
+        first, _, last = fields[0].partition("-")
+        if int(first, 16) <= address < int(last, 16):
+            name = os.path.basename(fields[5].strip()) if len(fields) > 5 else ""
+            return name if name and not name.startswith(_C_LIBRARIES) else None
+    return None
 
 
 def keep(on: bool) -> None:

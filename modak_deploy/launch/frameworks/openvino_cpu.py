@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from .. import hardware, names
+from .. import hardware, memory, names
 from ..quiet import unwarned
 from ..versions import satisfies
 
@@ -21,6 +21,8 @@ ROOM = 2 << 30
 """Bytes of addresses that OpenVINO may take with its libraries, threads and weights; the program wants some as well."""
 LARGEST = 2**24
 """Whole number up to which all have a place in single precision."""
+DEEP = "TBB_ENABLE_SANITIZERS"
+"""The variable by which TBB loads no library so that it finds others' functions first."""
 _cores: Dict[int, Any] = {}
 
 
@@ -132,7 +134,23 @@ def core() -> Any:
     forked process has none of its parent's threads, and takes a core of its own.
     """
     own = os.getpid()
-    return _cores.get(own) or _cores.setdefault(own, module().Core())
+    return _cores.get(own) or _cores.setdefault(own, _new_core())
+
+
+def _new_core() -> Any:
+    openvino = module()
+    if memory.replacement() is None or DEEP in os.environ:
+        return openvino.Core()
+    # TBB loads what reads the machine's topology so that it finds the C library's free before a preloaded one's
+    # (RTLD_DEEPBIND, oneTBB issue 1645, with OpenVINO 2025.1 to 2026.4), and ends the process with what the other
+    # allocated. For sanitizers it can do without; the processor's name is asked for to have it loaded now.
+    os.environ[DEEP] = "1"
+    try:
+        made = openvino.Core()
+        made.get_property("CPU", "FULL_DEVICE_NAME")
+    finally:
+        os.environ.pop(DEEP, None)
+    return made
 
 
 def compiled(model: Any, precision: str, threads: int) -> Any:

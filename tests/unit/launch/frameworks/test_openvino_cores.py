@@ -1,5 +1,6 @@
 """Signals reach the program's handlers after models of OpenVINO have come and gone."""
 
+import ctypes.util
 import os
 import subprocess
 import sys
@@ -40,6 +41,32 @@ print(len(came))
 def test_a_signal_comes_after_models_have_gone():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
+ALLOCATORS = [name for name in ("jemalloc", "tcmalloc_minimal", "mimalloc") if ctypes.util.find_library(name)]
+COMPILED = """
+import os
+import numpy
+from modak_deploy.launch import memory
+from modak_deploy.launch.frameworks import openvino_cpu
+openvino = openvino_cpu.module()
+from openvino import opset13
+
+given = opset13.parameter([2, 4], numpy.float32)
+model = openvino_cpu.compiled_model(openvino.Model([opset13.abs(given)], [given]), "f32", 2)
+print(memory.replacement(), model([-numpy.ones((2, 4), "float32")])[0].sum(), openvino_cpu.DEEP in os.environ)
+"""
+
+
+@pytest.mark.skipif(not ALLOCATORS, reason="no other malloc is installed")
+@pytest.mark.parametrize("name", ALLOCATORS)
+def test_models_are_compiled_beside_a_malloc_that_is_preloaded(name):
+    """OpenVINO alone ends with SIGABRT then."""
+    library = ctypes.util.find_library(name)
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout.split()[1:]) == (0, ["8.0", "False"]), done.stderr
+    assert done.stdout.startswith(f"lib{name}")
 
 
 def test_a_process_has_one_core_and_a_forked_one_its_own(monkeypatch):
