@@ -7,14 +7,13 @@ from pathlib import Path
 from modak_deploy.documents.jsontext import read_model
 from modak_deploy.evidence import values
 from modak_deploy.evidence.marks import Mark, divided
+from modak_deploy.evidence.tried import SHOWN, live_trials, restart_trials, trial_values, tried_gain
 from modak_deploy.evidence.view import Facts, Figure, Intervals, Part, Phase, Row, Section, Timeline, Tone, Value
-from modak_deploy.model.job import Counted, JobResult, Trial
+from modak_deploy.model.job import Counted, JobResult
 from modak_deploy.model.plan import Basis, Gain, Plan, Prediction
 from modak_deploy.performance.recording import JOB, PLAN
 from modak_deploy.util.text import plural
 
-SHOWN = 40
-"""Candidates and trials in a table; the files beside the report have all of them."""
 _REJECTED = 200
 
 CERTAINTY: Mapping[Basis, tuple[str, str]] = {
@@ -51,7 +50,8 @@ def job_section(job: DeployedJob) -> Section:
     parts: list[Part | None] = [
         _timeline(job),
         _candidates(job),
-        _trials(job),
+        restart_trials(job.plan, job.result),
+        live_trials(job.result),
         _counted(job),
         _why(job),
         _rejected(job.plan),
@@ -68,7 +68,7 @@ def job_section(job: DeployedJob) -> Section:
 def answer(job: DeployedJob) -> str:
     """Return the decision and what became of it in one or two sentences."""
     plan, result = job.plan, job.result
-    settled = _settled_gain(result) if result is not None and result.state == "completed" else None
+    settled = tried_gain(result) if result is not None and result.state == "completed" else None
     if plan.chosen.name == plan.default and settled is not None:
         levers, ratio = settled
         text = (
@@ -105,6 +105,7 @@ def job_values(job: DeployedJob) -> Iterator[Value]:
             yield Value(name, candidate, "predicted gain", gain.ratio, gain.low, gain.high, "x", basis)
     if result is None:
         return
+    yield from trial_values(name, result)
     yield Value(name, plan.chosen.name, "end", result.state)
     for quantity, seconds in (("measured time", result.seconds), ("time in the queue", _queued(result))):
         if seconds is not None:
@@ -118,12 +119,6 @@ def job_values(job: DeployedJob) -> Iterator[Value]:
         for quantity in ("units", "start", "compile", "steady"):
             unit = counted.unit if quantity == "units" else "s"
             yield Value(name, counted.name, quantity, getattr(counted, quantity), unit=unit, basis="measurement")
-    for trial in tuning.trials:
-        yield Value(name, values.levers(trial.levers), "tried: time of a unit", trial.seconds, unit="s", basis="trial")
-        yield Value(name, values.levers(trial.levers), "tried: gain", trial.gain, unit="x", basis="trial")
-        if trial.background is not None:
-            quantity, made = "tried: time in the background", trial.background
-            yield Value(name, values.levers(trial.levers), quantity, made, unit="s", basis="trial")
 
 
 def _ranked(plan: Plan) -> list[tuple[str, Prediction]]:
@@ -136,7 +131,7 @@ def _figures(job: DeployedJob) -> Iterator[Figure]:
     kept = plan.chosen.name == plan.default
     yield Figure("Chosen", plan.chosen.name, "the default" if kept else f"in place of {plan.default}")
     gain = plan.gain or plan.prediction.gain
-    settled = _settled_gain(result)
+    settled = tried_gain(result)
     if settled is not None:
         levers, ratio = settled
         yield Figure("Gain", values.times(ratio), f"tried while the job ran: {levers}", "good" if ratio > 1 else "")
@@ -160,13 +155,6 @@ def _figures(job: DeployedJob) -> Iterator[Figure]:
     yield Figure("Took", took, note, end)
 
 
-def _settled_gain(result: JobResult | None) -> tuple[str, float] | None:
-    if result is None or result.tuning is None:
-        return None
-    gains = [settled for settled in result.tuning.settled if settled.levers and settled.gain is not None]
-    return (values.levers(gains[-1].levers), gains[-1].gain or 1.0) if gains else None
-
-
 def _timeline(job: DeployedJob) -> Timeline | None:
     result = job.result
     if result is None or not result.seconds:
@@ -178,7 +166,9 @@ def _timeline(job: DeployedJob) -> Timeline | None:
         before = max(result.ended - result.started - result.seconds, 0.0)
         phases.append(Phase("Job set-up and end", "around", before, values.seconds(before)))
     main = result.tuning.counted[0] if result.tuning is not None and result.tuning.counted else None
-    phases += _inner(main, result.seconds)
+    tried = min(result.restart.seconds, result.seconds) if result.restart is not None else 0.0
+    phases.append(Phase("Trials before the run", "trials", tried, values.seconds(tried)))
+    phases += _inner(main, result.seconds - tried)
     phases = [phase for phase in phases if phase.share > 0]
     whole = values.seconds(sum(phase.share for phase in phases))
     remark = "" if main is not None else " The launcher counted no units, so its inside is not divided."
@@ -187,7 +177,7 @@ def _timeline(job: DeployedJob) -> Timeline | None:
         remark += f" Beside it, {values.seconds(background)} went into making levers ready in the background."
     return Timeline(
         "Where the time went",
-        f"{whole} from submission to end; the application itself {values.seconds(result.seconds)}.{remark}",
+        f"{whole} from submission to end; the application itself {values.seconds(result.seconds - tried)}.{remark}",
         divided([(phase.kind, phase.share) for phase in phases]),
         phases,
     )
@@ -259,39 +249,6 @@ def _candidate_row(job: DeployedJob, name: str, prediction: Prediction, *, timed
         between = "" if gain is None or name == plan.default else values.between(gain.low, gain.high)
     label = f"{name} (chosen)" if is_chosen else name
     return Row(label, text, between, note, mark, "chosen" if is_chosen else "")
-
-
-def _trials(job: DeployedJob) -> Intervals | None:
-    tuning = job.result.tuning if job.result is not None else None
-    if tuning is None or not tuning.trials:
-        return None
-    settled = next((entry for entry in reversed(tuning.settled) if entry.levers), next(reversed(tuning.settled), None))
-    went_on = f" The program went on with {values.levers(settled.levers)}: {settled.reason}." if settled else ""
-    rows = [_trial_row(trial) for trial in tuning.trials[:SHOWN]]
-    return Intervals(
-        "What was tried while it ran",
-        f"{len(tuning.trials)} trials on the job's own work.{went_on}",
-        ("Levers", "Gain", "Time of a unit", "Outcome"),
-        rows,
-        reference=1.0,
-        legend="Dot: how many times as fast as the default. Upright line: the default.",
-        logarithmic=True,
-    )
-
-
-def _trial_row(trial: Trial) -> Row:
-    emphasis = "bad" if trial.failed else "chosen" if trial.kept else ""
-    gain = trial.gain if trial.gain else None
-    state = "wrong or unusable: " if trial.failed else "kept: " if trial.kept else ""
-    beside = "" if trial.background is None else f"; {values.seconds(trial.background)} in the background to make ready"
-    return Row(
-        values.levers(trial.levers) if trial.levers else "the default",
-        "refused" if trial.failed else "-" if gain is None else values.times(gain),
-        "" if trial.seconds is None else values.seconds(trial.seconds),
-        f"{state}{trial.result}{beside}",
-        Mark(None if trial.failed else gain, kind=emphasis),
-        "bad" if trial.failed else "chosen" if trial.kept else "",
-    )
 
 
 def _counted(job: DeployedJob) -> Facts | None:

@@ -113,6 +113,41 @@ def test_what_was_made_ready_in_the_background_is_told(tmp_path, plan):
     assert made == {kept[0]: 3.8, broken[0]: 30.2}
 
 
+def test_what_was_tried_before_the_run_is_told(tmp_path, plan):
+    own = plan.chosen.name
+    trials = [
+        {"name": own, "state": "measured", "reason": "its rate is known", "seconds": 3.0, "steady": 0.10},
+        {"name": "jemalloc", "state": "measured", "reason": "its rate is known", "steady": 0.05},
+        {"name": "one-thread", "state": "different", "reason": "its result is another one"},
+        {"name": "jemalloc", "levers": ["jemalloc"], "state": "measured", "round": 2, "steady": 0.05},
+    ]  # fmt: skip
+    restart = {"trials": trials, "chosen": "jemalloc", "levers": ["jemalloc"], "gain": 1.9, "drift": 0.97,
+               "seconds": 4.5, "reason": "fastest of all that was tried"}  # fmt: skip
+    job = job_values(plan, restart=restart, tuning=None)
+    report = report_of_jobs([read_job(write_results(tmp_path / "x", plan, job))])
+    (section,) = report.sections
+    time, table = (
+        next(part for part in section.parts if part.title == title)
+        for title in ("Where the time went", "What was tried before the run")
+    )
+    assert [(phase.label, phase.share) for phase in time.phases if phase.kind == "trials"] == [
+        ("Trials before the run", 4.5)
+    ]
+    assert "the application itself 7.2 s" in time.summary
+    assert [(row.text, row.emphasis) for row in table.rows] == [
+        ("1.00 \N{MULTIPLICATION SIGN}", ""), ("2.00 \N{MULTIPLICATION SIGN}", "chosen"), ("refused", "bad"),
+        ("2.00 \N{MULTIPLICATION SIGN}", "chosen"),
+    ]  # fmt: skip
+    assert table.summary == (
+        "4 starts of the program, in 4.5 s. The program ran with jemalloc: fastest of all that was tried. "
+        "The default's time changed by \N{MINUS SIGN}3.0 % while they ran."
+    )
+    assert "different: its result is another one" in Page(render(report)).text
+    assert next(figure for figure in section.figures if figure.label == "Gain").value.startswith("1.90")
+    (gain,) = [value for value in report.values if value.quantity == "tried before the run: gain"]
+    assert (gain.subject, gain.value) == ("jemalloc", 1.9)
+
+
 def test_a_failed_job_says_how_it_ended(tmp_path, plan):
     job = job_values(plan, state="out_of_memory", reason="more than 4 GiB", seconds=None, tuning=None)
     text = page_of(write_results(tmp_path / "x", plan, job)).text
