@@ -109,7 +109,7 @@ def usable_model(
     if model.description.origin != measurements.origin or model.description.measurements > measurements.count:
         reason = "it was fitted in another place, or to measurements that were removed since: run 'modak model fit'"
     elif model.description.catalogue != catalogue.version:
-        reason = "it was fitted with another catalogue: run 'modak model fit'"
+        reason = "it was fitted with another catalogue: run 'modak model fit', which takes modak's own"
     elif not model.description.usable:
         reason = "it knows no steady time: it was fitted with too few workloads"
     else:
