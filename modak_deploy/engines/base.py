@@ -35,6 +35,8 @@ class Engine(ABC):
     """Whether the launcher can try levers inside it while the program runs."""
     tries_with_ranks: ClassVar[bool] = False
     """Whether the ranks of a training inside it can try levers together."""
+    keeps_compiled: ClassVar[bool] = False
+    """Whether it compiles what a program does whatever levers are on, and the launcher can keep that for later jobs."""
     stands_in: ClassVar[bool] = False
     """Whether it runs where somebody chose it in place of the framework that a program is written for."""
     converter: ClassVar[str | None] = None

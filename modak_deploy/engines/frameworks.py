@@ -37,11 +37,13 @@ class Keras(Engine):
 
 
 class Jax(Engine):
-    """JAX: calls of its compiled functions are counted; its levers are settings of the process."""
+    """JAX: calls of its compiled functions are counted, and what it compiles is kept from job to job; its levers are
+    settings of the process."""
 
     name = "jax"
     launcher_module = "jax"
     counts_units = True
+    keeps_compiled = True
     stands_in = True
     converter = "modak_deploy.onnx.frameworks.jax:Jax"
 

@@ -96,7 +96,7 @@ def cache(launch: Launch, request: JobRequest) -> dict[str, str]:
 
     The target's workspace is its user's and is shared by its nodes. It stays when a job is removed.
     """
-    keeps = any(name.startswith(_KEEPS) for name in (*launch.levers, *launch.candidates))
+    keeps = launch.compiled or any(name.startswith(_KEEPS) for name in (*launch.levers, *launch.candidates))
     return {"cache": CACHE} if keeps and _sees_workspace(request.runtime) else {}
 
 

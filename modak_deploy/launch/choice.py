@@ -4,7 +4,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, 
 
 from . import hardware
 from .config import Trials
-from .estimate import FEWEST, Estimate, Ledger
+from .estimate import FEWEST, Estimate, Ledger, tail
 from .lever import Lever
 from .parts import Part
 from .progress import RECENT
@@ -13,8 +13,6 @@ from .variants import DEFAULT, Variant
 
 TRYING = ("probe", "check", "measure")
 """Phases in which a variant is tried."""
-MOST_MEMORY = 1 << 30
-"""Bytes by which the process may grow in a trial, however small it was; a larger one may double."""
 LEFT = 80
 """Units left, for each of which one more unit of a variant is measured, up to as many:"""
 MOST_NEEDED = 6
@@ -143,14 +141,16 @@ class Choice:
         Once settled, the program's recent units tell more than the trials', as soon as they are those after the trials:
         what is tried, such as a second session's threads, may slow down what runs beside it.
         """
-        if not self.settled:
-            return self._outlook(self.usual)
-        if self.ledger.done - self._last_trial >= RECENT:
-            return None
-        if self.best != DEFAULT:
-            return self.usual
         default = self._estimates[DEFAULT.name]
-        return min(self._baseline, default.median) if self._baseline is not None and default.count else self._baseline
+        if not self.settled:
+            usual = self._outlook(self.usual)
+        elif self.ledger.done - self._last_trial >= RECENT:
+            return None
+        elif self.best != DEFAULT:
+            usual = self.usual
+        else:
+            usual = self._baseline and min(self._baseline, default.median if default.count else self._baseline)
+        return usual and usual * tail([default, self._estimates.get(self.best.name, default)])
 
     def _outlook(self, usual: Optional[float]) -> Optional[float]:
         """Return the mean seconds of the units left, of which each takes ``usual`` until one more lever is tried."""
@@ -158,7 +158,7 @@ class Choice:
         if not usual or not left or self._trials.units is None or not default.count:
             return usual
         ahead = [
-            self._prospects.ahead(lever, default.median, usual, self._replaces(lever), made)
+            self._prospects.ahead(lever, default.median, usual, self.best.excludes(lever), made)
             for lever, made in self._coming()
         ]
         return min([left * usual, *ahead]) / left
@@ -336,13 +336,6 @@ class Choice:
         """Return the usual time of a unit with the best variant, where it was measured."""
         estimate = self._estimates.get(self.best.name)
         return estimate.median if estimate is not None and estimate.count else None
-
-    def _grown(self) -> Optional[int]:
-        """Return by how much the process has grown since the variant was begun, where that is too much."""
-        now = hardware.resident_memory()
-        if now is None or self._memory is None:
-            return None
-        return now - self._memory if now - self._memory > max(MOST_MEMORY, self._memory) else None
 
     def _finish(self, result: str, failed: bool = False, **others: float) -> None:
         """Note how a trial ended; ``failed`` is whether its results, or what it did, make it unusable.

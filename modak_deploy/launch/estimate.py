@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import deque
-from typing import Deque, List, Optional, Sequence, Tuple
+from typing import Deque, Iterable, List, Optional, Sequence, Tuple
 
 FEWEST = 3
 MOST = 30
@@ -14,6 +14,8 @@ DARED = 0.2
 """Part of the time that may be lost on what is expected to be worth it: three of four other programs got it back."""
 BEATEN = 1.5
 """Times the best variant's time, from which one unit is enough to give a variant up."""
+OUTLIER = 2.0
+"""Times the steady time, from which a unit was held up, as the first ones are by compilation."""
 
 
 def enough(seconds: float) -> int:
@@ -78,6 +80,21 @@ class Estimate:
     def beats(self, other: "Estimate") -> bool:
         """Tell whether it is faster by more than the noise."""
         return other.median - self.median > max(0.01 * other.median, self.noise + other.noise)
+
+
+def mean(times: Iterable[float], usual: float) -> float:
+    """Return the mean of at least one unit's time, to which one that was held up adds no more than an outlier's least.
+
+    A total is a sum, and times of units have a long tail: their median is too short for it.
+    """
+    return statistics.fmean(min(seconds, OUTLIER * usual) for seconds in times)
+
+
+def tail(estimates: Iterable[Estimate]) -> float:
+    """Return how many times the median a unit takes in the mean, over the units of all ``estimates``."""
+    measured = [estimate for estimate in estimates if estimate.count]
+    shares = [seconds / max(estimate.median, 1e-9) for estimate in measured for seconds in estimate.times]
+    return max(1.0, mean(shares, 1.0)) if shares else 1.0
 
 
 class Ledger:

@@ -11,6 +11,8 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
+MOST_GROWTH = 1 << 30
+"""Bytes by which the process may grow in a trial, however small it was; a larger one may double."""
 _GROUPS = "/sys/fs/cgroup"
 _PROC = "/proc"
 _CPUS = "/sys/devices/system/cpu"
@@ -141,6 +143,14 @@ def resident_memory() -> Optional[int]:
     """Return the resident size of this process now, in bytes; None where unknown."""
     fields = _read(_PROC + "/self/statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 and fields[1].isdigit() else None
+
+
+def grown(before: Optional[int]) -> Optional[int]:
+    """Return by how many bytes the process has grown since it had ``before``, where that is too much for a trial."""
+    now = resident_memory()
+    if now is None or before is None:
+        return None
+    return now - before if now - before > max(MOST_GROWTH, before) else None
 
 
 def data_memory() -> Optional[int]:

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 from . import clock, hardware
+from .estimate import OUTLIER, mean
 
 HEAD = 10
 """First units that may hold compilation."""
@@ -15,8 +16,6 @@ FORECAST = 0.05
 """Part of all units, after which the time of the whole process is forecast for the record."""
 FEWEST = 3
 """Units that a forecast needs: the first one often holds compilation."""
-OUTLIER = 2.0
-"""Times the steady time, from which a unit at the head counts as slowed by compilation."""
 MANY = 20
 """Pauses between units, from which their mean tells more than their median: what comes at every tenth unit counts."""
 PAUSES = 256
@@ -77,13 +76,10 @@ class Progress:
         return left * (each + self._pause())
 
     def _mean(self) -> float:
-        """Return the mean time of a recent unit, to which one that was held up adds no more than an outlier's least.
-
-        The total is a sum, and times of units have a long tail: their median is too short for it.
-        """
+        """Return the mean time of a recent unit."""
         steady = self.steady()
         later = list(self._recent)[0 if self.count > RECENT + HEAD else HEAD :]
-        return statistics.fmean(min(seconds, OUTLIER * steady) for seconds in later) if later else steady
+        return mean(later, steady) if later else steady
 
     def _pause(self) -> float:
         """Return the seconds between two units: loading of data, output, other models' work."""

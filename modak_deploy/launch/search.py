@@ -6,6 +6,7 @@ far, keeps what is faster, measures the default again at the end, and settles. I
 
 from typing import Any, Dict, Optional, Sequence
 
+from . import hardware
 from .choice import CHOSEN, FASTEST, FIRST_RECHECK, TRYING
 from .estimate import Estimate, enough
 from .making import MakingChoice
@@ -255,7 +256,7 @@ class Search(MakingChoice):
             self._first_unit(seconds, alone)
         if not estimate.count or not self._rival.count:
             return
-        grown = self._grown()
+        grown = hardware.grown(self._memory)
         longer = max(0.0, estimate.median - self._alone + self._prospects.copying(self._current))
         if grown is not None:
             self.failed("the process has grown by {} MiB with it".format(grown >> 20))

@@ -41,6 +41,10 @@ class Variant(NamedTuple):
         """Return the variant with one more lever, without those that cannot be on together with it."""
         return Variant((*(other for other in self.levers if not lever.excludes(other)), lever))
 
+    def excludes(self, lever: Lever) -> bool:
+        """Tell whether a lever would take the place of one that is on."""
+        return any(lever.excludes(other) for other in self.levers)
+
 
 class Action(NamedTuple):
     """What to do with the next unit."""

@@ -69,6 +69,8 @@ class Launch(Model):
 
     levers: list[Name] = []
     """The chosen candidate's levers that are switched on there, from the start."""
+    compiled: bool = False
+    """Whether what the framework compiles is kept for later jobs, whatever levers are on."""
     trials: Literal["none", "live", "survey"] = "none"
     """``live``: the candidates are tried while the program runs; ``survey``: they and their combinations are measured
     in turns, whatever that costs."""
@@ -89,7 +91,7 @@ class Launch(Model):
     """How many times as fast three of four other workloads were at the least with candidates that are made ready at a
     cost: where that pays for it, a job may lose up to 20 % of its time on one."""
     foreseen: dict[Name, Annotated[float, Field(ge=1.0, le=1e6)]] = {}
-    """How many times as fast other workloads usually were with such candidates, by which the end of the job is foretold
+    """How many times as fast other workloads usually were with candidates, by which the end of the job is foretold
     before they have been tried."""
     units: Positive | None = None
     """Units of work in the whole program, as far as the workload tells what the launcher counts."""

@@ -58,7 +58,8 @@ def launch_of(
     """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
 
     It also comes along to count, with ``counts`` and wherever it could try something: how far a job is, when it will
-    end, and what its work consists of is worth knowing when everything has been tried. Nothing is tried where the
+    end, and what its work consists of is worth knowing when everything has been tried; and where it can keep for later
+    jobs what the framework compiles. Nothing is tried where the
     request names the one configuration to run or requires a lever that could be tried; with several ranks, levers are
     tried in training only, where the framework can have all of them switch at the same unit. Where a lever that could
     be tried is on, because it was measured to be fast, trials go on from there with what no job has tried; a survey is
@@ -70,10 +71,9 @@ def launch_of(
     session = applied(lever.all_effects for lever in chosen).session
     request, workload = deployment.request, deployment.application.workload
     is_service = deployment.application.service is not None  # its units never end, and its clients wait for each
+    engine = of_framework(location.framework) if launcher_counts(deployment, location) and not is_service else None
     could_try = (
-        launcher_counts(deployment, location)
-        and not is_service
-        and (engine := of_framework(location.framework)) is not None
+        engine is not None
         and engine.tries_live
         and (resources.ranks == 1 or (engine.tries_with_ranks and deployment.application.type == "ai_training"))
         and (resources.ranks == 1 or not request.surveys)
@@ -84,16 +84,18 @@ def launch_of(
         and request.configuration is None
         and not any(catalogue.levers[name].run.launch in LIVE for name in request.require_levers)
     )
+    compiled = engine is not None and engine.keeps_compiled and resources.ranks == 1 and request.trials != "none"
     counts = (counts and not is_service) or (
         could_try and request.trials != "none" and deployment.application.progress is None
     )
     candidates = _candidates(enumerator, levers, earlier, resources.ranks, every=request.surveys) if tries else []
     mode: Literal["live", "survey"] = "survey" if request.surveys else "live"
     dear = _compiled(candidates, catalogue) if mode == "live" else []
-    if not candidates and not on and not session and not counts:
+    if not candidates and not on and not session and not counts and not compiled:
         return None
     return Launch(
         levers=on,
+        compiled=compiled,
         session=session,
         trials=mode if candidates else "none",
         numerics=request.numerics,
@@ -103,7 +105,7 @@ def launch_of(
         gain=min(max(1.0, earlier.gain), 1e6) if on else 1.0,
         share=SHARE * min(1 + earlier.jobs, MOST_JOBS) if candidates else SHARE,
         expected=usual.at_least(dear) if earlier.jobs else {},
-        foreseen=usual.typical(dear),
+        foreseen=usual.typical(candidates) if mode == "live" else {},
         units=workload.units if workload.unit in COUNTED and workload.units > 1 else None,
     )
 

@@ -95,3 +95,29 @@ def test_a_function_that_is_not_compiled_runs_as_often_as_it_is_called(framework
     assert done.stdout.splitlines()[-1] == str([8.0] * 5)
     assert any(entry.get("units") == 5 for entry in done.entries)
     assert not any(entry.get("features") for entry in done.entries)
+
+
+SLOW_TO_COMPILE = """
+import jax, jax.numpy as jnp
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+folder = jax.config.jax_compilation_cache_dir
+hits = []
+jax.monitoring.register_event_listener(lambda name, **more: hits.append(name) if name.endswith("cache_hits") else None)
+@jax.jit
+def step(x):
+    return jnp.tanh(x @ x)
+x = jnp.ones((8, 8))
+for _ in range(20):
+    x = step(x).block_until_ready()
+print(folder, len(hits), float(x.sum()))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+def test_what_one_job_compiled_the_next_one_reads(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SLOW_TO_COMPILE)
+    config = {"trials": {"mode": "none"}, "cache": str(tmp_path / "cache")}
+    first, second = (launch(tmp_path / "program.py", tmp_path, config) for _ in range(2))
+    (folder, none, result), (same, hits, again) = (done.stdout.split()[-3:] for done in (first, second))
+    assert folder == same and Path(folder).is_relative_to(tmp_path / "cache" / "compiled")
+    assert (none, result) == ("0", again) and int(hits) > 0, second.stderr

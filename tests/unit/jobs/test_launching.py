@@ -75,6 +75,7 @@ def test_gains_that_are_expected_travel_without_a_cost(tmp_path: Path) -> None:
         (Launch(levers=["pytorch-compile"]), "podman", False),
         (Launch(trials="live", candidates=["jax-matmul-precision"]), "native", False),
         (Launch(), "native", False),
+        (Launch(compiled=True), "native", True),
     ],
 )
 def test_jobs_of_a_workspace_share_a_cache(launch: Launch, runtime: str, kept: bool, tmp_path: Path) -> None:

@@ -101,6 +101,30 @@ def test_units_left_are_foretold_with_what_levers_usually_bring(units, tried, mo
     assert ("compile" in program.used) is tried
 
 
+@pytest.mark.parametrize("excluded", [True, False])
+def test_what_a_lever_usually_brings_is_over_the_default_where_it_takes_the_place_of_another(excluded, monkeypatch):
+    """A conversion after the memory layout, which it excludes: twice as fast as the default, not as the layout."""
+    monkeypatch.setattr(hardware, "load", lambda: 1.0)
+    levers = [lever("layout"), lever("compile", expensive=True, conflicts=("layout",) if excluded else ())]
+    options = {"units": 2000, "share": 0.03, "costs": {"compile": 10.0}, "foreseen": {"compile": 2.0}}
+    program = Program(levers, {"default": 1.0, "layout": 0.6, "compile": 0.5, "layout + compile": 0.3}, **options)
+    while program.search.best.name != "layout":
+        program.run(1)
+    left = program.search.ledger.remaining
+    assert program.search.pace == pytest.approx((0.5 if excluded else 0.3) + 10.0 / left, rel=0.05)
+
+
+def test_the_pace_is_a_mean_since_times_of_units_have_a_long_tail():
+    def times(name, unit):
+        return (0.5 if name == "a" else 1.0) * (1.6 if unit % 3 == 0 else 1.0)
+
+    program = Program([lever("a")], times, units=400, share=0.2)
+    while not program.search.settled:
+        program.run(1)
+    assert program.search.usual == 0.5
+    assert program.search.pace == pytest.approx(0.6, rel=0.1)
+
+
 @pytest.mark.parametrize("gain", [1.0, 1.2, 1.6, 1.7, 2.4])
 def test_of_two_conversions_the_second_is_not_tried_sooner_for_less(gain):
     """The first has brought 1.6, so that the second, if it brings ``gain``, brings more or less than that."""

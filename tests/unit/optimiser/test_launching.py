@@ -23,6 +23,11 @@ PYTORCH = {
     "deployment.application.workload": {"model": "resnet50", "unit": "call", "units": 100},
     "facts.packages": {"torch": "2.13.0", "python": "3.11.2"},
 }
+JAX = {
+    "deployment.application.framework": {"name": "jax"},
+    "facts.packages": {"jax": "0.10.2", "python": "3.11.2"},
+}
+KEEPING = Launch(compiled=True, numerics="relaxed", units=100)
 EXACT = ["pytorch-keep-memory", "pytorch-channels-last", "pytorch-one-thread", "pytorch-compile-frozen",
          "pytorch-compile"]  # fmt: skip
 
@@ -109,6 +114,7 @@ def test_from_the_second_job_on_it_is_expected_what_others_gained(changed):
     launch = second.chosen.launch
     assert first.chosen.launch.foreseen == launch.foreseen
     assert launch.foreseen["pytorch-openvino"] > launch.expected["pytorch-openvino"]
+    assert "pytorch-channels-last" in launch.foreseen.keys() - launch.expected.keys(), "what costs nothing as well"
     assert (launch.levers, launch.share) == ([], 0.06)
     assert {"pytorch-openvino", "pytorch-onnxruntime"} <= launch.expected.keys() <= set(launch.candidates)
     assert all(gain > 1.1 for gain in launch.expected.values())
@@ -171,7 +177,8 @@ def test_keras_on_tensorflow_and_tensorflow_itself_have_levers_too(launch):
         {"facts.packages": {"torch": "2.13.0", "python": "3.7.9"}},
         {"facts.packages": {"torch": "1.4.0"}},
         {"deployment.application.type": "hpc"},
-        {"deployment.application.framework": {"name": "jax"}, "facts.packages": {"jax": "0.10"}},
+        {**JAX, "deployment.request.trials": "none"},
+        {**JAX, "deployment.job.ranks": 2},
     ],
     ids=str,
 )
@@ -191,6 +198,11 @@ def test_other_programs_are_left_to_themselves(change, launch):
 def test_units_are_counted_where_nothing_can_be_tried(change, launch):
     counting = launch(change)
     assert (counting.levers, counting.trials, counting.candidates, counting.units) == ([], "none", [], 100)
+
+
+def test_what_jax_compiles_is_kept_for_later_jobs(launch):
+    assert launch(JAX) == launch({**JAX, "deployment.application.progress": r"step (\d+)"}) == KEEPING
+    assert launch({**JAX, "deployment.request.configuration": {"levers": []}}) == KEEPING
 
 
 def test_a_program_that_tells_its_progress_is_not_counted_as_well(launch):
