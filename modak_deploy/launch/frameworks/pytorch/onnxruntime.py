@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from ... import hardware, structures
+from ... import children, hardware, structures
 from ...handlers import let_through
 from .. import openvino_cpu
 from ..onnxruntime.sessions import OWN
@@ -38,8 +38,12 @@ def _runtime() -> Any:
     1.31 warns of each session on a GPU by its default logger, which a program that uses it may have set itself.
     """
     global _own
-    _own = _own or "onnxruntime" not in sys.modules
-    return importlib.import_module("onnxruntime")
+    imported = "onnxruntime" in sys.modules
+    runtime = importlib.import_module("onnxruntime")
+    if not imported:
+        _own = True
+        children.end_without("onnxruntime")
+    return runtime
 
 
 @contextlib.contextmanager
@@ -176,6 +180,7 @@ class InSession(Exported):
             model, _kept = weightless.read(data, self.module, options)
             session = runtime.InferenceSession(model, sess_options=options, providers=providers, enable_fallback=0)
         setattr(session, OWN, True)  # for the adapter of sessions
+        children.never_free(session)
         if device.type == "cuda" and CUDA not in session.get_providers():
             # It says so in its log alone, and goes on with the processor (1.31).
             raise structures.Unsupported("ONNX Runtime cannot load its libraries for the GPU")
