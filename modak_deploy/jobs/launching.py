@@ -86,6 +86,7 @@ def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
         "levers": [*launch.levers, *([SESSION_OPTIONS] if launch.session else [])],
         "settings": {SESSION_OPTIONS: launch.session} if launch.session else {},
         "trials": {key: value for key, value in trials.items() if value is not None},
+        **({} if launch.counts else {"counts": False}),
         **cache(launch, request),
     }
     return json.dumps(values, indent=2, sort_keys=True) + "\n"

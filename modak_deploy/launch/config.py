@@ -87,6 +87,8 @@ class Config:
     settings: Dict[str, Any] = field(default_factory=dict)
     """Parameters of levers, by the lever's name."""
     trials: Trials = field(default_factory=Trials)
+    counts: bool = True
+    """Whether units of work are counted; else only what frameworks compile is kept."""
     interval: float = 5.0
     """Seconds after which the state of the counters is written again."""
     cache: Optional[str] = None
@@ -124,7 +126,11 @@ def _below(folder: str, path: Optional[str]) -> Optional[str]:
 
 def parse(data: Any) -> Config:
     """Return the configuration that parsed JSON holds; ConfigError names the key that is wrong."""
-    _keys(data, "the file", ("version", "record", "levers", "settings", "trials", "interval", "cache", "earlier"))
+    _keys(
+        data,
+        "the file",
+        ("version", "record", "levers", "settings", "trials", "counts", "interval", "cache", "earlier"),
+    )
     if data.get("version") != VERSION:
         raise ConfigError("version: {!r} is not supported; {} is".format(data.get("version"), VERSION))
     settings = data.get("settings", {})
@@ -135,6 +141,7 @@ def parse(data: Any) -> Config:
         levers=_names(data, "levers") or [],
         settings=settings,
         trials=_trials(data.get("trials", {})),
+        counts=_truth(data, "counts", True),
         interval=_number(data, "interval", 5.0, 3600.0),
         cache=_text(data, "cache"),
         earlier=_names(data, "earlier") or [],
@@ -184,6 +191,13 @@ def _text(data: Any, key: str) -> Optional[str]:
     value = data.get(key)
     if value is not None and (not isinstance(value, str) or not value):
         raise ConfigError("{}: must be a text".format(key))
+    return value
+
+
+def _truth(data: Any, key: str, default: bool) -> bool:
+    value = data.get(key, default)
+    if not isinstance(value, bool):
+        raise ConfigError("{}: must be true or false".format(key))
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Callable
 
 from . import config as configuration
 from . import lever, names, processes, session
-from .frameworks import MODULES
+from .frameworks import KEEPERS, MODULES
 from .hooks import ImportHooks
 
 
@@ -30,6 +30,8 @@ def start(path: str) -> None:
     _set_environment(current)
     hooks = ImportHooks()
     for framework, module in MODULES.items():
+        if not config.counts and framework not in KEEPERS:
+            continue
         hooks.when_imported(module, current.guarded("the adapter of " + framework, _adapter(current, framework)))
 
 

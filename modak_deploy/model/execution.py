@@ -69,6 +69,8 @@ class Launch(Model):
 
     levers: list[Name] = []
     """The chosen candidate's levers that are switched on there, from the start."""
+    counts: bool = True
+    """Whether units of work are counted, which takes 2 microseconds of each."""
     compiled: bool = False
     """Whether what the framework compiles is kept for later jobs, whatever levers are on."""
     trials: Literal["none", "live", "survey"] = "none"

@@ -58,8 +58,8 @@ def launch_of(
     """Return what the launcher is told at the enumerator's place; None where it has nothing to do and does not travel.
 
     It also comes along to count, with ``counts`` and wherever it could try something: how far a job is, when it will
-    end, and what its work consists of is worth knowing when everything has been tried; and where it can keep for later
-    jobs what the framework compiles. Nothing is tried where the
+    end, and what its work consists of is worth knowing when everything has been tried. It comes along without counting
+    where it can keep for later jobs what the framework compiles. Nothing is tried where the
     request names the one configuration to run or requires a lever that could be tried; with several ranks, levers are
     tried in training only, where the framework can have all of them switch at the same unit. Where a lever that could
     be tried is on, because it was measured to be fast, trials go on from there with what no job has tried; a survey is
@@ -91,9 +91,11 @@ def launch_of(
     candidates = _candidates(enumerator, levers, earlier, resources.ranks, every=request.surveys) if tries else []
     mode: Literal["live", "survey"] = "survey" if request.surveys else "live"
     dear = _compiled(candidates, catalogue) if mode == "live" else []
-    if not candidates and not on and not session and not counts and not compiled:
+    counts = counts or bool(candidates or on or session)
+    if not counts and not compiled:
         return None
     return Launch(
+        counts=counts,
         levers=on,
         compiled=compiled,
         session=session,

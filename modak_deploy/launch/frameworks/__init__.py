@@ -9,3 +9,5 @@ MODULES = {
     "sklearn": "sklearn",
 }
 """Module whose import brings a framework's adapter in; ``launcher_module`` of the engines, which do not travel."""
+KEEPERS = ("jax",)
+"""Frameworks that compile whatever levers are on, and whose adapters keep that; ``keeps_compiled`` of the engines."""

@@ -53,6 +53,7 @@ def test_the_builtin_ones_are_registered_as_in_the_table() -> None:
 def test_the_launcher_has_an_adapter_and_levers_for_the_modules_that_engines_name() -> None:
     named = {name: registry.get(name).launcher_module for name in ENGINES.builtin}
     assert {name: module for name, module in named.items() if module is not None} == frameworks.MODULES
+    assert tuple(name for name in ENGINES.builtin if registry.get(name).keeps_compiled) == frameworks.KEEPERS
     for name in set(frameworks.MODULES) - {"tensorflow"}:  # whose calls are counted, and nothing is tried
         assert levers(name)
     for name in ENGINES.builtin:

@@ -59,6 +59,12 @@ def test_an_unchanged_program_runs_with_the_launcher(run: Run) -> None:
     assert set(launching.files(made)) <= set(paths_of(made))
 
 
+@pytest.mark.parametrize("counts", [True, False])
+def test_what_need_not_be_counted_is_not(counts: bool, tmp_path: Path) -> None:
+    launch = Launch(counts=counts, compiled=True)
+    assert parse(json.loads(launching.config(launch, requested(["python3"], tmp_path)))).counts is counts
+
+
 def test_gains_that_are_expected_travel_without_a_cost(tmp_path: Path) -> None:
     launch = Launch(trials="live", candidates=["pytorch-openvino"], expected={"pytorch-openvino": 1.3})
     config = json.loads(launching.config(launch, requested(["python3"], tmp_path)))

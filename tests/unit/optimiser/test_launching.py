@@ -27,7 +27,7 @@ JAX = {
     "deployment.application.framework": {"name": "jax"},
     "facts.packages": {"jax": "0.10.2", "python": "3.11.2"},
 }
-KEEPING = Launch(compiled=True, numerics="relaxed", units=100)
+KEEPING = Launch(counts=False, compiled=True, numerics="relaxed", units=100)
 EXACT = ["pytorch-keep-memory", "pytorch-channels-last", "pytorch-one-thread", "pytorch-compile-frozen",
          "pytorch-compile"]  # fmt: skip
 

@@ -17,10 +17,12 @@ from .work import features
 
 
 def install(session: Session, jax: Any, version: str) -> None:
-    """Keep compiled code where the configuration names a folder for it, and count what ``jax.jit`` returns."""
+    """Keep compiled code where the configuration names a folder for it, and count calls of what ``jax.jit`` returns."""
     folder = None if os.environ.get("JAX_COMPILATION_CACHE_DIR") else session.compiled("jax", version)
     if folder is not None:
         jax.config.update("jax_compilation_cache_dir", folder)
+    if not session.config.counts:
+        return
     _leave_out_frames()
     pace = Pace(jax.tree_util.tree_leaves, jax.local_device_count)
     counter = CallCounter(session, "jax", wait=pace)
