@@ -36,9 +36,10 @@ def folder(cache: str, framework: str, version: str) -> str:
     processor = [hardware.cpu_model(), *sorted(hardware.cpu_features())]
     text = "\n".join([sys.version, version, *processor])
     name = "{}-{}".format(framework, hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
-    path = cache
     os.makedirs(cache, mode=0o700, exist_ok=True)
     check_owner(os.stat(cache), cache)
+    # JAX's key of what it has compiled depends on the folder's name (0.10), in which each job's own may be left by "..".
+    path = os.path.realpath(cache)
     for part in ("compiled", name):
         path = os.path.join(path, part)
         with contextlib.suppress(FileExistsError):

@@ -117,8 +117,12 @@ print(folder, len(hits), float(x.sum()))
 @pytest.mark.parametrize("counts", [True, False])
 def test_what_one_job_compiled_the_next_one_reads(counts: bool, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(SLOW_TO_COMPILE)
-    config = {"trials": {"mode": "none"}, "cache": str(tmp_path / "cache"), "counts": counts}
-    first, second = (launch(tmp_path / "program.py", tmp_path, config) for _ in range(2))
+    runs = []
+    for job in ("first", "second"):
+        (tmp_path / job).mkdir()
+        config = {"trials": {"mode": "none"}, "cache": str(tmp_path / job / ".." / "cache"), "counts": counts}
+        runs.append(launch(tmp_path / "program.py", tmp_path, config))
+    first, second = runs
     (folder, none, result), (same, hits, again) = (done.stdout.split()[-3:] for done in (first, second))
     assert folder == same and Path(folder).is_relative_to(tmp_path / "cache" / "compiled")
     assert (none, result) == ("0", again) and int(hits) > 0, second.stderr
