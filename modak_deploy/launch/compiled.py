@@ -38,7 +38,7 @@ def folder(cache: str, framework: str, version: str) -> str:
     name = "{}-{}".format(framework, hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
     os.makedirs(cache, mode=0o700, exist_ok=True)
     check_owner(os.stat(cache), cache)
-    # JAX's key of what it has compiled depends on the folder's name (0.10), in which each job's own may be left by "..".
+    # By the name of the folder JAX tells what it has compiled (0.10), and that may lead through a job's own and back.
     path = os.path.realpath(cache)
     for part in ("compiled", name):
         path = os.path.join(path, part)
