@@ -43,6 +43,10 @@ class FusedOptimizer(OptimizerOption):
         if any(map(operator.is_, gradients, itertools.repeat(None))):
             weights = [weight for weight in weights if weight.grad is not None]
             gradients = list(map(_GRADIENT, weights))
+        # Kernels take the count of steps for numbers in single precision, whatever they are: with those of a default of
+        # float64, all weights become NaN on GPUs (aten/src/ATen/native/cuda/fused_adam_impl.cu, 2.13).
+        if not _is_counted_in(torch.float32, torch, optimizer, weights):
+            return False
         if not all(dtype.is_floating_point for dtype in set(map(_DTYPE, weights))):  # complex ones may have come later
             return False
         if group.get("momentum") and not _is_momentum_alike(optimizer, weights):
@@ -83,6 +87,13 @@ def _is_momentum_alike(optimizer: Any, weights: List[Any]) -> bool:
     if complete and len({entry.get("momentum_buffer") is None for entry in state.values()}) == 1:  # soon looked up
         return True
     return len({state.get(weight, {}).get("momentum_buffer") is None for weight in weights}) <= 1
+
+
+def _is_counted_in(dtype: Any, torch: Any, optimizer: Any, weights: List[Any]) -> bool:
+    """Tell whether all tensors that count steps have a type."""
+    state = optimizer.state
+    counts = (state[weight].get("step") for weight in weights if weight in state)
+    return all(count.dtype == dtype for count in counts if torch.is_tensor(count))
 
 
 def _lie_alike(weight: Any, gradient: Any) -> bool:

@@ -187,6 +187,15 @@ class TestSteps:
         sum(weight.abs().sum() for group in optimizer.param_groups for weight in group["params"]).backward()
         assert self.step(torch, FUSED, optimizer) == [True, False]
 
+    def test_steps_that_are_not_counted_in_single_precision(self, torch, net):
+        optimizer = torch.optim.Adam(net.parameters())
+        for on in (True, False, True):
+            optimizer.zero_grad()
+            net(torch.rand(4, 8)).sum().backward()
+            assert self.step(torch, FUSED, optimizer) == [on]
+            state = optimizer.state[net.last.bias]
+            state["step"] = state["step"].to(torch.float64 if on else torch.float32)
+
     @pytest.mark.parametrize(("values", "on"), [({"lr": 0.1}, True), ({"lr": "tensor"}, False)])
     def test_a_learning_rate_that_is_a_tensor(self, torch, net, values, on):
         values = {name: torch.tensor(0.1) if value == "tensor" else value for name, value in values.items()}
