@@ -4,14 +4,14 @@ import functools
 import importlib
 import os
 import weakref
-from typing import Any, Callable, FrozenSet, Optional
+from typing import Any, Callable, Optional
 
 from ...handlers import suppressed
 from ...session import Session
 from ...versions import satisfies
 from . import compiler
 from .calls import Calls
-from .gradients import operations
+from .passes import Passes
 from .training import Training
 
 TRIALS = ">=2.2"
@@ -32,6 +32,7 @@ def install(session: Session, torch: Any, version: str) -> None:
     adapter = Adapter(session, torch)
     adapter.notice_compilation()
     adapter.follow_optimizers()
+    adapter.follow_passes()
     adapter.follow_modules()
     if session.config.trials.wanted or session.config.levers:
         session.guarded("the start without PyTorch's compiler", compiler.postpone)(torch)
@@ -46,7 +47,7 @@ class Adapter:
         self._calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
         self._trainings: weakref.WeakKeyDictionary[Any, Training] = weakref.WeakKeyDictionary()
         self._training: Optional[Training] = None
-        self._operations: FrozenSet[str] = frozenset()
+        self._passes = Passes(session, torch)
         self._several = False
         self._depth = 0
 
@@ -100,6 +101,7 @@ class Adapter:
                 calls.remove(self._session.hands_off)
             if self._training is not None:
                 self._training.stop(self._session.hands_off)
+            self._passes.compiled = False
             return compile_function(*args, **kwargs)
 
         self._torch.compile = compiled
@@ -118,12 +120,15 @@ class Adapter:
             if self._training is not None:
                 with suppressed():
                     self._training.loss(tensor)
-            elif not self._operations and self._session.active and self._session.tries_or_chosen:
-                with suppressed():  # what is not known is not offered
-                    self._operations = operations(tensor)
             return backward(tensor, *args, **kwargs)
 
         self._torch.Tensor.backward = backward_of
+
+    def follow_passes(self) -> None:
+        """See what the gradients of first steps go through, and whether gradients are differentiated."""
+        if self._session.config.trials.wanted or self._session.config.levers:
+            self._session.guarded("the observation of gradients", self._passes.follow)()
+            self._passes.looks = True
 
     def _guarded(self, function: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
         guarded = self._session.guarded("the observation of an optimizer", function)
@@ -150,8 +155,9 @@ class Adapter:
                 self._several = True
                 self._only_count("the program has several optimizers")
             training = self._trainings[optimizer] = Training(
-                self._session, self._torch, optimizer, self.calls, self._operations
+                self._session, self._torch, optimizer, self.calls, self._passes
             )
+            self._passes.looks = False
             if self._several:
                 training.stop("the program has several optimizers")
             self._training = self._training or training

@@ -263,6 +263,16 @@ def _libraries() -> Tuple[str, ...]:
     return tuple({path + os.sep for name in (*names, own) for path in (name, os.path.realpath(name))})
 
 
+def program_files() -> Iterator[Tuple[str, str]]:
+    """Yield the modules of the program's own that are imported by now, in the order of their names, and their files."""
+    for name, module in sorted(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not (file.endswith(".py") or name == "__main__"):
+            continue
+        if not file.startswith(_libraries()) and not os.path.realpath(file).startswith(_libraries()):
+            yield name, file
+
+
 @functools.lru_cache(maxsize=None)
 def program_digest() -> str:
     """Return a digest of the program's own files of Python, as far as they are imported by then.
@@ -271,12 +281,7 @@ def program_digest() -> str:
     is made once, so that it does not depend on what is imported for a lever.
     """
     digest, size = hashlib.sha256(), 0
-    for name, module in sorted(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not (file.endswith(".py") or name == "__main__"):
-            continue
-        if file.startswith(_libraries()) or os.path.realpath(file).startswith(_libraries()):
-            continue
+    for name, file in program_files():
         try:
             with open_file(file, "rb") as source:
                 data = source.read(MOST_CODE + 1)

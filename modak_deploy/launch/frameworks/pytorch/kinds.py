@@ -29,6 +29,7 @@ class Subject:
         optimizer: Optional[Any] = None,
         operations: AbstractSet[str] = frozenset(),
         guide: bool = False,
+        differentiated: bool = False,
     ) -> None:
         self.torch = torch
         self.module = module
@@ -38,6 +39,8 @@ class Subject:
         operations, as they are dispatched to a device, where one was looked at."""
         self.guide = guide
         """Whether a call in evaluation is known to be a guide to others, so that the module can be traced."""
+        self.differentiated = differentiated
+        """Whether gradients of a training's steps are differentiated, or may be later."""
         self.parameters = list(module.parameters()) if module is not None else []
         self.modules = list(module.modules()) if module is not None else []
         self.device = self.parameters[0].device.type if self.parameters else "cpu"

@@ -5,7 +5,7 @@ import functools
 import gc
 import math
 import weakref
-from typing import AbstractSet, Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from ... import clock, structures
 from ...handlers import let_through, raised, timed
@@ -19,7 +19,9 @@ from ..losses import AGAIN, Losses
 from ..settings import Settings
 from . import outputs
 from .calls import Calls, features
+from .formats import Formats
 from .kinds import INFERENCE, Subject, TorchLever, autocasts
+from .passes import LEFT_OUT, Passes, is_going_on, undonated
 from .ranks import ranks_of
 from .runner import torch_levers
 from .together import Together, is_at_calls
@@ -35,19 +37,19 @@ class Training(Together):
         torch: Any,
         optimizer: Any,
         calls: Callable[[Any], Calls],
-        operations: AbstractSet[str] = frozenset(),
+        passes: Optional[Passes] = None,
     ) -> None:
-        """``operations`` are the names of what the gradients of a step go through."""
+        """``passes`` follows the backward passes of the program, and has seen that of its first step."""
         self._session = session
         self._torch = torch
         self._optimizer = weakref.ref(optimizer)
-        self._operations = operations
-        self._module = owner(torch, optimizer)
+        self._passes = Passes(session, torch) if passes is None else passes
+        self._module = module = owner(torch, optimizer)
         self._label = type(optimizer).__name__
-        name = type(self._module).__name__ if self._module is not None else self._label
+        name = self._label if module is None else type(module).__name__
         self._progress = session.counters.counter("training: " + name, "step")
-        if self._module is not None:
-            self._progress.features = features(torch, self._module)
+        if module is not None:
+            self._progress.features = features(torch, module)
             if session.ranks > 1:
                 self._progress.features["ranks"] = session.ranks
         self._progress.pace = self._pace
@@ -74,21 +76,19 @@ class Training(Together):
             if session.config.trials.surveys:
                 reason = "a survey is of one rank"
             session.record.add("no_trials", of=self._label, reason=reason)
-        self._odd: Optional[str] = None
-        """Why results of the module cannot be given back in single precision; empty where they can."""
+        self._formats = Formats(torch, self._held)
         self._plain: Optional[str] = None
         """Why the module is called as it is until the next word: a lever failed in it."""
         self._gradients = []
         self._unmeasured = 0
         """Steps since the last one that was measured."""
-        if self._follows and self._module is not None and self._refusal() is None:
+        if self._follows and module is not None and self._refusal() is None:
             calls(self._held()).training = self.forward
         elif not self._follows and session.tries_or_chosen:
             self._begin(name, calls)
 
     def _begin(self, name: str, calls: Callable[[Any], Calls]) -> None:
-        optimizer = self._optimizer()
-        subject = Subject(self._torch, self._module, optimizer, self._operations)
+        subject = self._subject(self._optimizer())
         reason = self._refusal()
         levers, chosen = ([], DEFAULT) if reason else candidates(self._session, subject)
         if self._session.ranks > 1:
@@ -109,6 +109,11 @@ class Training(Together):
             intercepted.training = self.forward
             intercepted.work[True].into(self._progress.features)
 
+    def _subject(self, optimizer: Any) -> Subject:
+        differentiated = self._passes.differentiated()
+        operations = self._passes.operations
+        return Subject(self._torch, self._module, optimizer, operations, differentiated=differentiated)
+
     def _pace(self) -> Optional[float]:
         return None if self._search is None else self._search.pace
 
@@ -127,8 +132,10 @@ class Training(Together):
 
     def forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do the outermost module's call."""
+        if self._compiled is not None and self._passes.twice:
+            self._fail("the program differentiates gradients")
         if not self._at_calls or self._plain or (self._search is None and not self._follows):
-            return self._seen(impl(*args, **kwargs))
+            return self._formats.seen(impl(*args, **kwargs))
         if autocasts(self._torch):
             self.stop("the program uses autocast itself")
             return impl(*args, **kwargs)
@@ -137,7 +144,7 @@ class Training(Together):
         try:
             return self._forward(impl, args, kwargs)
         except Exception as error:  # whatever a lever makes of the program's module
-            if getattr(self._torch._C, "_current_graph_task_id", lambda: -1)() != -1:
+            if is_going_on(self._torch):
                 raise  # a backward pass calls it again, and checkpointing ends such a call by an exception
             reason, interruption = sentence(error), raised(error)
         self._hold(False)
@@ -156,16 +163,6 @@ class Training(Together):
         """Tell whether the variant changes what a call of the module does."""
         return self._compiled is not None or any(map(is_at_calls, torch_levers(self._variant)))
 
-    def _seen(self, result: Any) -> Any:
-        """Return the result of a call as the program does it, once it is known whether its tensors can be seen."""
-        if self._odd is None:
-            try:
-                structures.leaves(result, outputs.is_tensor(self._torch))
-                self._odd = ""
-            except structures.Unsupported as error:
-                self._odd = "the result cannot be looked into: {}".format(error)
-        return result
-
     def _forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         is_leaf = outputs.is_tensor(self._torch)
         levers = torch_levers(self._variant)
@@ -176,20 +173,21 @@ class Training(Together):
                 args, kwargs = structures.replace((args, kwargs), change, is_leaf)
         function = impl if self._compiled is None else self._compiled
         with contextlib.ExitStack() as stack:
+            if self._compiled is not None:
+                stack.enter_context(undonated())
             device = "cuda" if self._cuda else "cpu"
             contexts = [
                 context for context in (lever.context(self._torch, device) for lever in levers) if context is not None
             ]
+            check = self._formats.before(self._variant.name) if contexts else None
             for context in contexts:
                 stack.enter_context(context)
             result = function(*args, **kwargs)
+        if check is not None:
+            check()
         if contexts:
-            # As Accelerate does: what follows the module, the loss above all, is computed in single precision.
-            result = structures.replace(result, self._single, is_leaf)
+            result = self._formats.single(result)
         return result
-
-    def _single(self, tensor: Any) -> Any:
-        return tensor.float() if tensor.dtype in (self._torch.bfloat16, self._torch.float16) else tensor
 
     # the steps
 
@@ -206,6 +204,11 @@ class Training(Together):
 
     def _check(self, optimizer: Any) -> None:
         """Keep a step with a loss that is not finite from reaching the weights, where a lever may be the reason."""
+        if self._passes.left_out:
+            self._passes.left_out = False
+            self._leave_out(optimizer)
+            self._fail(LEFT_OUT)
+            return
         if self._session.ranks > 1:
             self._keep_finite(optimizer)
             return
@@ -304,7 +307,7 @@ class Training(Together):
         optimizer = self._optimizer()
         if optimizer is None:
             return
-        subject = Subject(self._torch, self._module, optimizer, self._operations)
+        subject = self._subject(optimizer)
         start = self._now()
         try:
             self._settings.follow(variant)
@@ -312,17 +315,24 @@ class Training(Together):
             for lever in [lever for lever in old if lever not in new]:
                 lever.switch_training(subject, False)
             self._variant = variant
-            if self._odd and any(type(lever).context is not TorchLever.context for lever in new):
-                raise structures.Unsupported(self._odd)
+            self._formats.check(new, self._passes.operations)
             for lever in [lever for lever in new if lever not in old]:
                 lever.switch_training(subject, True)
             compiling = [lever for lever in new if lever.expensive]
-            self._compiled = _compile(self._torch, compiling[0], self._module) if compiling else None
+            self._compiled = self._compile(compiling[0], subject) if compiling else None
         except Exception as error:  # whatever a lever makes of the program's objects
             let_through(error)
             self._fail(sentence(error))
         if self._search is not None:
             self._search.prepared(self._now() - start)
+
+    def _compile(self, lever: TorchLever, subject: Subject) -> Callable[..., Any]:
+        reason = lever.applies(subject)
+        if reason is not None:
+            raise structures.Unsupported(reason)
+        self._passes.compiled = True
+        module: Any = subject.module
+        return lever.compiled(self._torch, module._call_impl)
 
     def _fail(self, reason: str) -> None:
         if self._search is None:
@@ -337,10 +347,6 @@ class Training(Together):
         if self._cuda and self._search is not None and not self._search.settled:
             self._torch.cuda.synchronize()
         return clock.now()
-
-
-def _compile(torch: Any, lever: TorchLever, module: Any) -> Callable[..., Any]:
-    return lever.compiled(torch, module._call_impl)
 
 
 def owner(torch: Any, optimizer: Any) -> Optional[Any]:

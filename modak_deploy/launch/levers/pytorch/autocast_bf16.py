@@ -2,7 +2,7 @@
 
 from typing import Any, ContextManager, Optional, cast
 
-from ...frameworks.pytorch import bf16
+from ...frameworks.pytorch import bf16, formats
 from ...frameworks.pytorch.kinds import Subject, TorchLever
 
 
@@ -24,6 +24,10 @@ class AutocastBf16(TorchLever):
             return "the weights are not all in single precision"
         if subject.device == "cuda" and not subject.torch.cuda.is_bf16_supported():
             return "the GPU has no bf16 arithmetic"
+        if subject.optimizer is not None:
+            reason = formats.refusal(subject.torch, subject.module, subject.operations)
+            if reason is not None:
+                return reason
         return bf16.refusal(subject.torch, subject.device)
 
     def context(self, torch: Any, device: str) -> Optional[ContextManager[Any]]:

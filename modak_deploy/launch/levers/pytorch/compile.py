@@ -19,6 +19,8 @@ class Compile(TorchLever):
     def applies(self, subject: Subject) -> Optional[str]:
         if subject.module is None:
             return "no single module holds the weights"
+        if subject.differentiated:
+            return "the program differentiates gradients, or may do so later"
         return compiler_missing(subject)
 
     def compiled(self, torch: Any, module: Any) -> Callable[..., Any]:

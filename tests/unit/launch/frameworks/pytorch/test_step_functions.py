@@ -164,14 +164,14 @@ class TestAttention:
         layer = torch.nn.Linear(8, 8)
         values = layer(torch.randn(2, 4, 16, 8))
         loss = torch.nn.functional.scaled_dot_product_attention(values, values, values).sum()
-        names = gradients.operations(loss)
+        names = gradients.operations([loss])
         assert "AddmmBackward0" in names
         assert one.applies(Subject(torch, layer, None, names)) is None
-        plain = gradients.operations(layer(torch.randn(2, 8)).sum())
+        plain = gradients.operations([layer(torch.randn(2, 8)).sum()])
         assert one.applies(Subject(torch, layer, None, plain)) == "the training has no scaled dot-product attention"
 
     def test_a_loss_without_a_graph_goes_through_nothing(self, torch):
-        assert gradients.operations(torch.ones(1)) == frozenset()
+        assert gradients.operations([torch.ones(1)]) == frozenset()
 
 
 class TestTraining:
