@@ -4,13 +4,14 @@ import functools
 import importlib
 import os
 import weakref
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 from ...handlers import suppressed
 from ...session import Session
 from ...versions import satisfies
 from . import compiler
 from .calls import Calls
+from .others import Others
 from .passes import Passes
 from .training import Training
 
@@ -18,6 +19,8 @@ TRIALS = ">=2.2"
 """Versions with Module._compiled_call_impl and all else that is used here."""
 MODULES = 16
 """Outermost modules that are followed; programs that make more have no outermost module to speak of."""
+OPTIMIZERS = 16
+"""Optimizers that are followed; of programs that make more, the steps of the others are counted together."""
 
 
 def install(session: Session, torch: Any, version: str) -> None:
@@ -45,9 +48,13 @@ class Adapter:
         self._session = session
         self._torch = torch
         self._calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
-        self._trainings: weakref.WeakKeyDictionary[Any, Training] = weakref.WeakKeyDictionary()
+        self._trainings: weakref.WeakKeyDictionary[Any, Union[Training, Others]] = weakref.WeakKeyDictionary()
         self._training: Optional[Training] = None
+        """That of the first of the optimizers that there are."""
+        self._others = Others(session)
         self._passes = Passes(session, torch)
+        self._followed = 0
+        """Optimizers that were followed so far."""
         self._several = False
         self._depth = 0
 
@@ -73,9 +80,9 @@ class Adapter:
             finally:
                 self._depth -= 1
             if not self._depth:
-                if self._training is not None:
-                    with suppressed():
-                        self._training.left(module)
+                with suppressed():
+                    for training in list(self._trainings.values()):
+                        training.left(module)
                 if not mode:
                     self._evaluated(module)
             return result
@@ -99,8 +106,7 @@ class Adapter:
             self._session.hands_off = "the program uses torch.compile itself"
             for calls in list(self._calls.values()):
                 calls.remove(self._session.hands_off)
-            if self._training is not None:
-                self._training.stop(self._session.hands_off)
+            self._stop(self._session.hands_off)
             self._passes.compiled = False
             return compile_function(*args, **kwargs)
 
@@ -117,18 +123,28 @@ class Adapter:
 
         @functools.wraps(backward)
         def backward_of(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._training is not None:
-                with suppressed():
-                    self._training.loss(tensor)
+            with suppressed():
+                self._take_loss(tensor)
             return backward(tensor, *args, **kwargs)
 
         self._torch.Tensor.backward = backward_of
+
+    def _take_loss(self, tensor: Any) -> None:
+        if self._training is not None and self._training.over:
+            self._training, self._passes.operations = None, frozenset()
+            self._look()
+        if self._training is not None:
+            self._training.loss(tensor)
 
     def follow_passes(self) -> None:
         """See what the gradients of first steps go through, and whether gradients are differentiated."""
         if self._session.config.trials.wanted or self._session.config.levers:
             self._session.guarded("the observation of gradients", self._passes.follow)()
-            self._passes.looks = True
+            self._look()
+
+    def _look(self) -> None:
+        """Look at what gradients go through as long as the next step may be the first of an optimizer to follow."""
+        self._passes.looks = self._training is None and not self._several and self._followed < OPTIMIZERS
 
     def _guarded(self, function: Callable[[Any, Any, Any], None]) -> Callable[[Any, Any, Any], None]:
         guarded = self._session.guarded("the observation of an optimizer", function)
@@ -144,26 +160,40 @@ class Adapter:
         given = [value for value in (*args, *kwargs.values()) if value is not None and value is not optimizer]
         if given:
             self._only_count("the optimizer calls a closure")
-        elif self._training is not None and optimizer in self._trainings:
-            self._training.before_step(optimizer)
+            return
+        training = self._trainings.get(optimizer)
+        if training is not None:
+            training.before_step(optimizer)
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._session.trained = True
         training = self._trainings.get(optimizer)
         if training is None:
-            if self._trainings and not self._several:
-                self._several = True
-                self._only_count("the program has several optimizers")
-            training = self._trainings[optimizer] = Training(
-                self._session, self._torch, optimizer, self.calls, self._passes
-            )
-            self._passes.looks = False
-            if self._several:
-                training.stop("the program has several optimizers")
-            self._training = self._training or training
+            others = bool(self._trainings)
+            self._trainings[optimizer] = self._others  # for good, where it cannot be followed
+            training = self._trainings[optimizer] = self._follow(optimizer, others)
         training.after_step()
 
+    def _follow(self, optimizer: Any, others: bool) -> Union[Training, Others]:
+        """Return what follows an optimizer that has made its first step; ``others`` tells whether there are more."""
+        if self._training is not None and self._training.over:
+            self._training = None
+        if others and not self._several:
+            self._only_count("the program has several optimizers")
+        if self._followed == OPTIMIZERS:
+            return self._others
+        self._followed += 1
+        training = Training(self._session, self._torch, optimizer, self.calls, self._passes)
+        if self._several:
+            training.stop("the program has several optimizers")
+        self._training = self._training or training
+        self._look()
+        return training
+
     def _only_count(self, reason: str) -> None:
-        if self._training is not None:
-            self._training.stop(reason)
+        self._stop(reason)
         self._several = True
+
+    def _stop(self, reason: str) -> None:
+        for training in list(self._trainings.values()):
+            training.stop(reason)

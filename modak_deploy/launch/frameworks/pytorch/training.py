@@ -2,14 +2,12 @@
 
 import contextlib
 import functools
-import gc
 import math
 import weakref
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Optional
 
 from ... import clock, structures
 from ...handlers import let_through, raised, timed
-from ...lever import EXACT
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
@@ -20,7 +18,8 @@ from ..settings import Settings
 from . import outputs
 from .calls import Calls, features
 from .formats import Formats
-from .kinds import INFERENCE, Subject, TorchLever, autocasts
+from .kinds import Subject, TorchLever, autocasts
+from .owners import candidates, owner
 from .passes import LEFT_OUT, Passes, is_going_on, undonated
 from .ranks import ranks_of
 from .runner import torch_levers
@@ -291,6 +290,11 @@ class Training(Together):
         if module is self._module:
             self._hold(False)
 
+    @property
+    def over(self) -> bool:
+        """Tell whether the program has no use for the optimizer any more."""
+        return self._optimizer() is None
+
     def _hold(self, on: bool) -> None:
         """Switch what is on from the outermost call to the end of the step."""
         for lever in torch_levers(self._variant):
@@ -347,32 +351,3 @@ class Training(Together):
         if self._cuda and self._search is not None and not self._search.settled:
             self._torch.cuda.synchronize()
         return clock.now()
-
-
-def owner(torch: Any, optimizer: Any) -> Optional[Any]:
-    """Return the outermost module that holds all weights of an optimizer; None where there is no single one.
-
-    The collector knows all objects. The class is asked by ``type``: a proxy would answer isinstance for another object.
-    """
-    wanted = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    modules = [module for module in gc.get_objects() if issubclass(type(module), torch.nn.Module)]
-    inner = {
-        id(child) for module in modules for child in module.__dict__.get("_modules", {}).values() if child is not None
-    }
-    roots = [module for module in modules if id(module) not in inner and "_parameters" in module.__dict__]
-    holders = [module for module in roots if wanted <= {id(parameter) for parameter in module.parameters()}]
-    return holders[0] if len(holders) == 1 else None
-
-
-def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Variant]:
-    """Return the levers to try in training, and the variant that was chosen before the run."""
-    levers, chosen = session.chosen_or_offered(
-        "pytorch",
-        str(subject.torch.__version__),
-        lambda lever: isinstance(lever, TorchLever) and lever.use != INFERENCE,
-        lambda lever: lever.applies(subject),
-    )
-    # Other number formats gain most, and what layout and optimizer gain depends on them. What changes no result comes
-    # before them: the losses by which they are judged tell more once a few steps are done.
-    order = sorted(levers, key=lambda lever: (lever.expensive, not lever.same_results, lever.numerics == EXACT))
-    return order, Variant(tuple(chosen))

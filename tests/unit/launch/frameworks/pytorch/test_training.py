@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
-from modak_deploy.launch.frameworks.pytorch import training
+from modak_deploy.launch.frameworks.pytorch import owners, training
 
 
 class Clock:
@@ -369,8 +369,8 @@ def test_a_program_that_uses_autocast_itself_is_left_alone(torch, program):
 def test_the_module_of_an_optimizer_is_the_outermost_that_holds_its_weights(torch):
     inner = torch.nn.Linear(2, 2)
     outer = torch.nn.Sequential(inner, torch.nn.Linear(2, 2))
-    assert training.owner(torch, torch.optim.SGD(inner.parameters(), lr=1)) is outer
-    assert training.owner(torch, torch.optim.SGD(outer.parameters(), lr=1)) is outer
+    assert owners.owner(torch, torch.optim.SGD(inner.parameters(), lr=1)) is outer
+    assert owners.owner(torch, torch.optim.SGD(outer.parameters(), lr=1)) is outer
     other = torch.nn.Linear(2, 2)
     both = [*inner.parameters(), *other.parameters()]
-    assert training.owner(torch, torch.optim.SGD(both, lr=1)) is None
+    assert owners.owner(torch, torch.optim.SGD(both, lr=1)) is None
