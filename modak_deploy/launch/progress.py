@@ -2,6 +2,7 @@
 
 import contextlib
 import statistics
+import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
@@ -175,3 +176,14 @@ class Counters:
             self._record.state("process", {"peak_memory": self.peak_memory()})
         if not self._record.empty:
             self._record.write()
+
+
+def weakly(method: Callable[[], Optional[float]]) -> Callable[[], Optional[float]]:
+    """Return what calls a method as long as its object lives: counters are kept, and what they count is not."""
+    reference = weakref.WeakMethod(method)
+
+    def call() -> Optional[float]:
+        bound = reference()
+        return None if bound is None else bound()
+
+    return call

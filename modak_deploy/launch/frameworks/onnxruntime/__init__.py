@@ -2,12 +2,12 @@
 
 import functools
 import threading
-import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 
 from ... import clock, hardware, parts, structures
 from ...frames import take_out
 from ...handlers import let_through, suppressed
+from ...progress import weakly
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
@@ -43,13 +43,7 @@ class Runs(TriedCalls):
         self._given = owner.get_providers()
         self._owner_providers = list(self._given)
         self._progress = session.counters.counter("inference: onnxruntime", "run")
-        pace = weakref.WeakMethod(self._pace)  # counters are kept, and second sessions go with the program's
-
-        def paced() -> Optional[float]:
-            method = pace()
-            return None if method is None else method()
-
-        self._progress.pace = paced
+        self._progress.pace = weakly(self._pace)  # second sessions go with the program's
         self._pause = Pause(SPAN)
         self._progress.pauses.append(self._pause)
         self._alone = True

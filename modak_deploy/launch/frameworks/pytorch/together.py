@@ -22,7 +22,8 @@ class Together:
 
     _session: Session
     _torch: Any
-    _module: Any
+    _owner: Any
+    """Returns the module whose weights they are, as long as it lives."""
     _progress: Any
     _search: Optional[Search]
     _variant: Variant
@@ -35,6 +36,10 @@ class Together:
     _unmeasured: int
     _gradients: List[Tuple[Any, Any]]
     """Weights whose gradients were taken for a step that is left out, with these."""
+
+    @property
+    def _module(self) -> Any:
+        return self._owner()
 
     def _refusal(self) -> Optional[str]:
         """Return why the program's module is left alone; None when it is not."""

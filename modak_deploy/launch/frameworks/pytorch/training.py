@@ -7,7 +7,8 @@ import weakref
 from typing import Any, Callable, Optional
 
 from ... import clock, structures
-from ...handlers import let_through, raised, timed
+from ...handlers import let_through, raised, suppressed, timed
+from ...progress import weakly
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
@@ -41,9 +42,10 @@ class Training(Together):
         """``passes`` follows the backward passes of the program, and has seen that of its first step."""
         self._session = session
         self._torch = torch
-        self._optimizer = weakref.ref(optimizer)
+        self._optimizer = weakref.ref(optimizer, self._ended_with)
         self._passes = Passes(session, torch) if passes is None else passes
-        self._module = module = owner(torch, optimizer)
+        module = owner(torch, optimizer)
+        self._owner = (lambda: None) if module is None else weakref.ref(module)
         self._label = type(optimizer).__name__
         name = self._label if module is None else type(module).__name__
         self._progress = session.counters.counter("training: " + name, "step")
@@ -51,8 +53,10 @@ class Training(Together):
             self._progress.features = features(torch, module)
             if session.ranks > 1:
                 self._progress.features["ranks"] = session.ranks
-        self._progress.pace = self._pace
+        self._progress.pace = weakly(self._pace)
         self._settings = Settings(torch)
+        self._holds = False
+        """Whether what is for steps may be on."""
         self._variant = DEFAULT
         self._last: Optional[float] = None
         self._evaluations = session.evaluations
@@ -295,8 +299,18 @@ class Training(Together):
         """Tell whether the program has no use for the optimizer any more."""
         return self._optimizer() is None
 
+    def _ended_with(self, _: Any) -> None:
+        """Leave everything as it was before the optimizer, which is gone."""
+        self._compiled = self._search = None  # what is compiled holds the module
+        self._follows = False
+        with suppressed():
+            if self._session.active and self._holds:
+                self._hold(False)
+        self._variant = DEFAULT
+
     def _hold(self, on: bool) -> None:
         """Switch what is on from the outermost call to the end of the step."""
+        self._holds = on
         for lever in torch_levers(self._variant):
             lever.step(self._torch, on)
 

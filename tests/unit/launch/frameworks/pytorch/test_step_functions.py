@@ -194,7 +194,7 @@ class TestTraining:
         return Net()
 
     def training_of(self, torch, module, session):
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+        self.optimizer = optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
         one = training.Training(session, torch, optimizer, lambda m: calls.Calls(session, torch, m))
         for _ in range(2):  # between two steps, what was chosen is switched on
             module(torch.randn(128, 64)).sum().backward()
