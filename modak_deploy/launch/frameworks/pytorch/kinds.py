@@ -1,5 +1,6 @@
 """What a lever of PyTorch can do; each lever overrides what it needs."""
 
+import threading
 from typing import AbstractSet, Any, Callable, ContextManager, Dict, List, Mapping, Optional, Tuple
 
 from ...lever import Lever
@@ -177,6 +178,9 @@ class Setting(TorchLever):
 
     def __init__(self) -> None:
         self._before: Dict[str, Any] = {}
+        self._users = 0
+        """Objects of the program for which it is on."""
+        self._lock = threading.RLock()  # the end of an optimizer switches it off, in the midst of anything
 
     def values(self, torch: Any) -> Dict[str, Any]:
         """Return the value that it sets, by the attribute's path below ``torch``."""
@@ -189,10 +193,13 @@ class Setting(TorchLever):
         return None
 
     def switch(self, torch: Any, on: bool) -> None:
-        for path, value in self.values(torch).items():
-            if on:
-                self._before.setdefault(path, _read(torch, path))
-            _write(torch, path, value if on else self._before.pop(path, value))
+        with self._lock:
+            changes = self._users == (0 if on else 1)  # for the first to come, and the last to go
+            self._users = max(0, self._users + (1 if on else -1))
+            for path, value in self.values(torch).items() if changes else ():
+                if on:
+                    self._before[path] = _read(torch, path)
+                _write(torch, path, value if on else self._before.pop(path, value))
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         self.switch(module, True)

@@ -135,6 +135,7 @@ class Training(Together):
 
     def forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do the outermost module's call."""
+        self._settings.follow(self._variant)  # what is for steps alone was off since the module changed its mode
         if self._compiled is not None and self._passes.twice:
             self._fail("the program differentiates gradients")
         if not self._at_calls or self._plain or (self._search is None and not self._follows):
@@ -201,6 +202,7 @@ class Training(Together):
 
     def before_step(self, optimizer: Any) -> None:
         """Check what the step is about to do, and have the optimizer do it in the variant's way."""
+        self._settings.follow(self._variant)
         self._check(optimizer)
         for lever in torch_levers(self._variant):
             lever.optimizing(self._torch, optimizer, True)
@@ -293,6 +295,7 @@ class Training(Together):
         """Take notice that the program changes a module's mode: a step that has begun may never end."""
         if module is self._module:
             self._hold(False)
+        self._settings.rest()  # another one may be what is called now, as an average of the weights is
 
     @property
     def over(self) -> bool:
@@ -304,8 +307,10 @@ class Training(Together):
         self._compiled = self._search = None  # what is compiled holds the module
         self._follows = False
         with suppressed():
-            if self._session.active and self._holds:
-                self._hold(False)
+            if self._session.active:
+                if self._holds:
+                    self._hold(False)
+                self._settings.follow(DEFAULT)
         self._variant = DEFAULT
 
     def _hold(self, on: bool) -> None:
