@@ -1,6 +1,7 @@
 """PyTorch's compiler is imported when the program compiles something, and not before, and no result changes."""
 
 import json
+import shutil
 
 import pytest
 
@@ -88,3 +89,23 @@ def test_steps_of_optimizers_are_as_they_are_without(compiled, run):
     assert tried["losses"] == alone["losses"]
     assert alone["seen"] == [True] * 6
     assert tried["seen"] == ([False] * 5 if compiled is None else [False, False, True, True, True]) + [True]
+
+
+GRAPHS = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(8):
+    optimizer.zero_grad()
+    net(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+"""
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("g++", "clang++", "c++"))), reason="no C++ compiler found")
+def test_a_module_of_pytorchs_own_class_is_compiled_as_a_whole(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    (tmp_path / "program.py").write_text(GRAPHS)
+    done = launch(tmp_path / "program.py", tmp_path, {"levers": ["pytorch-compile"]})
+    assert done.stdout == "1\n", done.stderr

@@ -355,7 +355,13 @@ class Training(Together):
             raise structures.Unsupported(reason)
         self._passes.compiled = True
         module: Any = subject.module
-        return lever.compiled(self._torch, module._call_impl)
+        call = module._call_impl
+
+        def whole(*args: Any, **kwargs: Any) -> Any:
+            return call(*args, **kwargs)
+
+        # Dynamo begins with no code of PyTorch's own, such as Sequential's call, and compiles nothing then (2.13).
+        return lever.compiled(self._torch, whole)
 
     def _fail(self, reason: str) -> None:
         if self._search is None:
