@@ -3,7 +3,6 @@
 import functools
 import importlib
 import os
-import weakref
 from typing import Any, Callable, Optional, Union
 
 from ...handlers import suppressed
@@ -11,6 +10,7 @@ from ...session import Session
 from ...versions import satisfies
 from . import compiler
 from .calls import Calls
+from .objects import Table
 from .others import Others
 from .passes import Passes
 from .training import Training
@@ -47,8 +47,8 @@ class Adapter:
     def __init__(self, session: Session, torch: Any) -> None:
         self._session = session
         self._torch = torch
-        self._calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
-        self._trainings: weakref.WeakKeyDictionary[Any, Union[Training, Others]] = weakref.WeakKeyDictionary()
+        self._calls: Table[Calls] = Table()
+        self._trainings: Table[Union[Training, Others]] = Table()
         self._training: Optional[Training] = None
         """That of the first of the optimizers that there are."""
         self._others = Others(session)
@@ -71,6 +71,7 @@ class Adapter:
         """Intercept the calls of each module that is put into evaluation mode as a whole."""
         module_class = self._torch.nn.Module
         train = module_class.train
+        evaluated = self._session.guarded("the observation of a module", self._evaluated)
 
         @functools.wraps(train)
         def switched(module: Any, mode: bool = True) -> Any:
@@ -81,10 +82,10 @@ class Adapter:
                 self._depth -= 1
             if not self._depth:
                 with suppressed():
-                    for training in list(self._trainings.values()):
+                    for training in self._trainings.values():
                         training.left(module)
                 if not mode:
-                    self._evaluated(module)
+                    evaluated(module)
             return result
 
         module_class.train = switched
@@ -95,7 +96,7 @@ class Adapter:
         if module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule":
             self._session.hands_off = "the program compiles modules itself"
             return
-        self._session.guarded("the observation of a module", self.calls)(module)
+        self.calls(module)
 
     def notice_compilation(self) -> None:
         """Leave a program alone that calls torch.compile itself."""
@@ -104,7 +105,7 @@ class Adapter:
         @functools.wraps(compile_function)
         def compiled(*args: Any, **kwargs: Any) -> Any:
             self._session.hands_off = "the program uses torch.compile itself"
-            for calls in list(self._calls.values()):
+            for calls in self._calls.values():
                 calls.remove(self._session.hands_off)
             self._stop(self._session.hands_off)
             self._passes.compiled = False
@@ -195,5 +196,5 @@ class Adapter:
         self._several = True
 
     def _stop(self, reason: str) -> None:
-        for training in list(self._trainings.values()):
+        for training in self._trainings.values():
             training.stop(reason)

@@ -13,6 +13,7 @@ from ..counting import Pause
 from . import replica
 from .inference import Inference
 from .interception import intercept, release
+from .objects import modules_of
 from .work import Work
 
 
@@ -183,7 +184,7 @@ def _plain(impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 def _held(root: Any, kind: str) -> List[Any]:
     """Return a module's ``_parameters`` or ``_buffers``, each once: a program may have its own ``parameters``."""
-    groups = (getattr(module, kind).values() for module in root.modules())
+    groups = (getattr(module, kind).values() for module in modules_of(root))
     return list({id(tensor): tensor for group in groups for tensor in group if tensor is not None}.values())
 
 
@@ -197,7 +198,7 @@ def features(torch: Any, root: Any) -> Any:
         "parameters": total,
         "weight_bytes": sum(weight.numel() * weight.element_size() for weight in weights),
         "convolution_share": convolutions / total if total else 0.0,
-        "modules": sum(1 for _ in root.modules()),
+        "modules": len(modules_of(root)),
         "device": weights[0].device.type if weights else "cpu",
         "threads": torch.get_num_threads(),
     }

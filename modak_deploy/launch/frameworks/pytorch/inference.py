@@ -68,11 +68,12 @@ class Inference(Foreign):
         self._changes = 0
         self._observed = 0
         self._kinds: Set[Any] = set()
-        self._device = next((tensor.device for tensor in root.parameters() if tensor.device.type == "cuda"), None)
-        self._cuda = self._device is not None
-        self._format = outputs.own_format(torch, root)
         self.over = False
         reason = replica.refusal(torch, root) or watch.hooked(torch, root) or session.hands_off
+        parameters = [] if reason else root.parameters()
+        self._device = next((tensor.device for tensor in parameters if tensor.device.type == "cuda"), None)
+        self._cuda = self._device is not None
+        self._format = "" if reason else outputs.own_format(torch, root)
         if reason is not None:
             self.stop(reason)
 
@@ -355,7 +356,7 @@ class Inference(Foreign):
             self._count_on_nothing()
             for search in self._searches.values():
                 search.verify()
-            reason = watch.hooked(self._torch, self._root())
+            reason = replica.refusal(self._torch, self._root()) or watch.hooked(self._torch, self._root())
             if unseen:
                 reason = "weights changed without a trace; results since the last comparison may come from the old ones"
                 self._session.record.fallback("a copy of " + self._label, reason)

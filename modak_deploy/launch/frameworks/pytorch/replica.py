@@ -3,6 +3,7 @@
 from typing import Any, Callable, Dict, Optional
 
 from ... import hardware
+from .objects import compares_itself, modules_of
 
 RESERVE = 2.0
 """Free memory, in sizes of a copy, that must be there before one is made."""
@@ -49,12 +50,14 @@ def refusal(torch: Any, root: Any) -> Optional[str]:
     """Return why a module cannot be replicated; None when it can."""
     special = (torch.jit.ScriptModule, torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
     plain = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.Tensor))
-    for module in root.modules():
+    for module in modules_of(root):
         name = type(module).__name__
         if any(part.__module__.partition(".")[0] == "keras" for part in type(module).__mro__):
             return "it is or holds a layer of Keras, whose state is not all seen"
         if isinstance(module, special) or name in ("OptimizedModule", "FullyShardedDataParallel"):
             return "it is or holds a {}".format(name)
+        if compares_itself(type(module)):
+            return "it is or holds a {}, whose class says itself which of its objects are equal".format(name)
         for value in list(module._parameters.values()) + list(module._buffers.values()):
             if value is None:
                 continue
