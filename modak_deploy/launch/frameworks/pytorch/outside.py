@@ -11,6 +11,7 @@ from .contents import is_library
 MOST = 500
 """Functions whose code is read."""
 STARTS = ("forward", "__call__", "__getattr__")
+"""What a call begins with, whether code names it or not; each of the program's classes may get its own later."""
 _GLOBAL = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME")
 _EMPTY = object()
 
@@ -29,7 +30,9 @@ class Outside:
         lines = [[part for part in kind.__mro__ if not is_library(part.__module__)] for kind in set(map(type, modules))]
         self._lines = [[self._space(part) for part in line] for line in lines if len(line) > 1]
         """Classes along which an attribute is looked for, where there are several of the program's own."""
-        self._spaces: Dict[int, Tuple[Mapping[str, Any], Dict[str, None]]] = {}
+        self._spaces: Dict[int, Tuple[Mapping[str, Any], Dict[str, None]]] = {
+            id(space): (space, dict.fromkeys(STARTS)) for space in self._classes
+        }
         self._cells: Dict[int, Any] = {}
         self._functions: Dict[int, Any] = {}
         self._pending = [space[name] for space in self._classes for name in STARTS if name in space]
