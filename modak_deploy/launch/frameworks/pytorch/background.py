@@ -68,6 +68,11 @@ class Background:
         self._watched: Optional[Tuple[float, Optional[Dict[int, float]]]] = None
         """Since when cores are watched, and how long each had been idle until then."""
 
+    @property
+    def idle(self) -> bool:
+        """Tell whether nothing is being made, or was made and is to be used."""
+        return not self._made
+
     def offer(self, search: Search, subject: Subject, levers: Sequence[TorchLever]) -> None:
         """Tell a search which of its levers can be made ready in the background."""
         able = [lever for lever in levers if lever.background and self._session.tries]

@@ -1,12 +1,14 @@
 """Intercept the outermost call of a module, in evaluation and in training."""
 
+import functools
 import threading
+import weakref
 from typing import Any, Callable, List, Optional, cast
 
 from ... import clock
 from ...frames import take_out
 from ...handlers import let_through
-from ...progress import Progress
+from ...progress import Progress, weakly
 from ...session import Session
 from ...trials import sentence, shielded
 from ..counting import Pause
@@ -33,7 +35,10 @@ class Calls:
         self.inference: Optional[Inference] = None
         self.training: Optional[Callable[[Callable[..., Any], Any, Any], Any]] = None
         """What does a training call, where the optimizer's trials have put it."""
-        self.work = {training: Work(torch, training, self._plain, self._weights) for training in (False, True)}
+        reference = weakref.ref(root)
+        plain, weights = functools.partial(_is_plain, session, torch, reference), functools.partial(_weights, reference)
+        self.work = {training: Work(torch, training, plain, weights) for training in (False, True)}
+        """No part of it leads back here: all that is held for a module goes at once when the module does."""
         self._root = intercept(torch, root, self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -57,15 +62,6 @@ class Calls:
                 return impl(*args, **kwargs) if root.training else self._counted(impl, args, kwargs)  # type: ignore[union-attr]
             return self._nested(self.training, impl, args, kwargs, self._fail)
         return self._evaluation(root, impl, args, kwargs)
-
-    def _plain(self) -> bool:
-        """Tell whether nothing of the module is compiled, by the program or by a library of its own."""
-        root = self._root()
-        return not self._session.hands_off and root is not None and replica.refusal(self._torch, root) is None
-
-    def _weights(self) -> List[Any]:
-        root = self._root()
-        return [] if root is None else [*_held(root, "_parameters"), *_held(root, "_buffers")]
 
     def remove(self, reason: str) -> None:
         """Leave the module to itself."""
@@ -162,7 +158,7 @@ class Calls:
     def _add(self, start: float, end: float) -> None:
         if self._progress is None:
             self._progress = self._session.counters.counter("inference: " + self._label, "call")
-            self._progress.pace = self._pace
+            self._progress.pace = weakly(self._pace)
             root = self._root()
             if root is not None:
                 self._progress.features = features(self._torch, root)
@@ -180,6 +176,17 @@ class Calls:
 
 def _plain(impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return impl(*args, **kwargs)
+
+
+def _is_plain(session: Session, torch: Any, reference: "weakref.ref[Any]") -> bool:
+    """Tell whether nothing of a module is compiled, by the program or by a library of its own."""
+    root = reference()
+    return not session.hands_off and root is not None and replica.refusal(torch, root) is None
+
+
+def _weights(reference: "weakref.ref[Any]") -> List[Any]:
+    root = reference()
+    return [] if root is None else [*_held(root, "_parameters"), *_held(root, "_buffers")]
 
 
 def _held(root: Any, kind: str) -> List[Any]:

@@ -8,6 +8,7 @@ import os
 import sys
 import sysconfig
 import types
+import weakref
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ... import structures
@@ -39,10 +40,18 @@ class Identity:
     def __init__(self, torch: Any, module: Any, program: str) -> None:
         """``program`` is what ``program_digest`` returned."""
         self._torch = torch
-        self._module = module
+        self._reference = weakref.ref(module)
         self._program = program
         self._outline: Optional[str] = None
         self._weights: Optional[str] = None
+
+    @property
+    def _module(self) -> Any:
+        """Return the module, which is not kept alive."""
+        module = self._reference()
+        if module is None:
+            raise structures.Unsupported("the module is gone")
+        return module
 
     @property
     def outline(self) -> str:

@@ -3,7 +3,7 @@
 import collections
 import functools
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Optional, Set, Tuple
 
 from ... import clock, parts, structures
 from ...search import Search
@@ -16,7 +16,8 @@ from .background import Background
 from .conversions import Conversions
 from .exported import form_of_call
 from .foreign import Foreign, Sizes
-from .kinds import TRAINING, Subject, TorchLever, autocasts
+from .kinds import Subject, autocasts
+from .offers import candidates
 from .runner import Runner, torch_levers
 from .work import Work
 
@@ -382,19 +383,11 @@ class Inference(Foreign):
             del self._runners[name]
         if lost and self._cuda:  # the memory of a recorded call is given back only then
             self._torch.cuda.empty_cache()
+        if not self._runners and all(search.settled for search in self._searches.values()) and self._background.idle:
+            self._conversions.forget()
+            self._weights = None
 
     def _limit(self, variant: Variant) -> float:
         stated = self._session.config.trials.tolerance
         formats = [self._format, *(lever.format for lever in torch_levers(variant))]
         return max(outputs.TOLERANCE[name] for name in formats) if stated is None else stated
-
-
-def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Variant]:
-    """Return the levers to try on a module in evaluation mode, and the variant that was chosen before the run."""
-    levers, chosen = session.chosen_or_offered(
-        "pytorch",
-        str(subject.torch.__version__),
-        lambda lever: isinstance(lever, TorchLever) and lever.use != TRAINING,
-        lambda lever: lever.applies(subject),
-    )
-    return levers, Variant(tuple(chosen))

@@ -39,14 +39,12 @@ class Table(Generic[Value]):
 def modules_of(root: Any) -> List[Any]:
     """Return a module and those below it, each once, in PyTorch's order."""
     held: Dict[int, Any] = {}
-
-    def add(module: Any) -> None:
+    left = [root]
+    while left:  # a function that calls itself would keep them alive until the collector comes
+        module = left.pop()
         if module is not None and id(module) not in held:
             held[id(module)] = module
-            for child in list(module._modules.values()):
-                add(child)
-
-    add(root)
+            left.extend(reversed(list(module._modules.values())))
     return list(held.values())
 
 

@@ -43,7 +43,11 @@ def make(torch: Any, root: Any, convert: Callable[[Any], Any]) -> Any:
             new.__dict__.update(values)
         return modules[id(old)]
 
-    return module(root)
+    try:
+        return module(root)
+    finally:  # a function that calls itself is freed by the collector alone, with what it refers to
+        tensors.clear()
+        modules.clear()
 
 
 def refusal(torch: Any, root: Any) -> Optional[str]:

@@ -1,6 +1,8 @@
 """A variant made ready: a function that does what the module does, with the variant's levers on."""
 
 import contextlib
+import functools
+import weakref
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple, cast
 
 from ... import structures
@@ -14,6 +16,11 @@ from .kinds import TorchLever
 def torch_levers(variant: Variant) -> List[TorchLever]:
     """Return the variant's levers as what they are."""
     return [cast(TorchLever, lever) for lever in variant.levers]
+
+
+def _call(reference: "weakref.ref[Any]", *args: Any, **kwargs: Any) -> Any:
+    """Do what a module does, which is not kept alive between the program's calls."""
+    return cast(Any, reference())._call_impl(*args, **kwargs)
 
 
 class Runner:
@@ -41,7 +48,7 @@ class Runner:
     def _make(self, root: Any, copy: bool) -> Callable[..., Any]:
         compiling = [lever for lever in self._levers if lever.expensive]
         if not compiling and not copy and not any(lever.copies for lever in self._levers):
-            return cast(Callable[..., Any], root._call_impl)
+            return functools.partial(_call, weakref.ref(root))
         module = replica.make(self._torch, root, self._weight)
         return compiling[0].compiled(self._torch, module) if compiling else cast(Callable[..., Any], module)
 

@@ -6,7 +6,7 @@ import operator
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ... import clock
+from ... import clock, structures
 from . import generators
 from .arrays import array_of
 from .contents import Bounds, Contents, is_open, same, sample
@@ -30,6 +30,7 @@ WHOLE = 64 << 20
 """Bytes of an array that are compared otherwise; of a larger one, its first and last."""
 TABLES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
 _VERSION = operator.attrgetter("_version")
+_ADDRESS = operator.methodcaller("data_ptr")
 
 
 def hooked(torch: Any, root: Any) -> Optional[str]:
@@ -174,6 +175,8 @@ class Weights:
     values of each tensor that was made in inference mode, which counts no versions. What is written in the midst of a
     large array or of such a tensor, or through a NumPy array that shares a weight's memory, is found when the values
     are compared, now and then.
+
+    It does not keep the module alive, nor what lies directly in its attributes.
     """
 
     INTERVAL = 20.0
@@ -188,8 +191,10 @@ class Weights:
         tables += _global_hooks(torch)
         self._tables = list(filter(None, tables))
         self._empty = [table for table in tables if not table]
-        self._modules = modules
-        self._attributes = [dict(module.__dict__) for module in modules]
+        self._modules = [(weakref.ref(module), type(module)) for module in modules]
+        self._attributes = [
+            {name: _reference(torch, value) for name, value in module.__dict__.items()} for module in modules
+        ]
         self._objects = self._content()
         self._held = Held(torch, modules)
         tensors = [tensor for tensor in self._objects if isinstance(tensor, torch.Tensor)]
@@ -256,9 +261,12 @@ class Weights:
     def _same_attributes(self) -> bool:
         """Tell whether what was set is what was there before, as when eval() is called again."""
         self._set = False
-        for module, before in zip(self._modules, self._attributes):
+        for (reference, kind), before in zip(self._modules, self._attributes):
+            module = reference()
+            if type(module) is not kind:
+                return False
             now = module.__dict__
-            if len(now) != len(before) or not all(now.get(name) is value for name, value in before.items()):
+            if len(now) != len(before) or not all(now.get(name) is value() for name, value in before.items()):
                 return False
         return True
 
@@ -269,6 +277,19 @@ class Weights:
         with self._torch.no_grad():
             sums: List[Any] = [(value.data_ptr(), *_sums(self._torch, value)) for value in self._all]
         return [*sums, *self._held.digests()]
+
+
+def _reference(torch: Any, value: Any) -> Callable[[], Any]:
+    """Return what returns a value without keeping it alive, where that is possible: it may lead back to the module.
+
+    PyTorch swaps the content of no tensor that has weak references (``torch.utils.swap_tensors``, 2.3 to 2.13).
+    """
+    if not issubclass(type(value), (*structures.PLAIN, torch.Tensor)):
+        try:
+            return weakref.ref(value)
+        except TypeError:  # a list, a dict, or an object with slots
+            pass
+    return lambda: value
 
 
 def _sums(torch: Any, tensor: Any) -> Tuple[Any, ...]:

@@ -70,3 +70,11 @@ def test_a_forward_that_is_taken_away_is_seen(torch, classes):
     assert outside.values() == before
     del derived.forward
     assert outside.values() != before
+
+
+def test_another_class_of_a_module_is_seen(torch, classes):
+    base, derived, _ = classes
+    module = derived()
+    weights = Weights(torch, module)
+    module.__class__ = base
+    assert not weights.unchanged()
