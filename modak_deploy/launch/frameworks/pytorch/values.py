@@ -62,7 +62,9 @@ class Reading:
         self.lookups: List[Lookup] = []
         """What operations looked up by numbers."""
         self._origins: Dict[int, Any] = {}
-        self._modes = [_operations(torch, self), *([_methods(torch, self)] if methods else [])]
+        # Gone at once, not with the collector: PyTorch swaps no tensors that have weak references (2.3 to 2.13).
+        own = weakref.proxy(self)
+        self._modes = [_operations(torch, own), *([_methods(torch, own)] if methods else [])]
         self.made(tensors)
 
     def made(self, tensors: Iterable[Any]) -> None:

@@ -169,8 +169,9 @@ class Weights:
     """Tells whether a module and its weights are still those that a copy was made from.
 
     The version counter of a tensor shows every change made through it; a replaced tensor or module, or a new hook, is
-    another object in one of the module's tables. Setting any other attribute is noticed (see ``guard``), and so is
-    reading ``tensor.data``, through which a weight can be written to without a trace. What a module's configuration,
+    another object in one of the module's tables. Setting any other attribute is noticed (see ``guard``), and so are
+    reading ``tensor.data``, through which a weight can be written to without a trace, and swapping a weight's content
+    for that of another tensor, which has a counter of its own. What a module's configuration,
     lists and plain tensors hold, and what its code names outside of it, is compared before each call, and so are some
     values of each tensor that was made in inference mode, which counts no versions. What is written in the midst of a
     large array or of such a tensor, or through a NumPy array that shares a weight's memory, is found when the values
@@ -202,6 +203,7 @@ class Weights:
         self._uncounted = Uncounted(torch, tensors)
         self._all = tensors
         self._versions = list(map(_VERSION, self._tensors))
+        self._addresses = list(map(_ADDRESS, tensors))
         self._tensor_ids = frozenset(map(id, tensors))
         self._module_ids = frozenset(map(id, modules))
         self._sums = self._fingerprints()
@@ -210,6 +212,7 @@ class Weights:
         self.unseen = False
         """Whether values had changed without a trace: earlier results may come from old weights."""
         self._set = False
+        self._swapped = False
         self.touches = 0
         """Calls before which somebody had got hold of a weight's memory."""
         guard(torch)
@@ -219,6 +222,11 @@ class Weights:
         """Note that somebody got hold of a tensor's memory."""
         if id(tensor) in self._tensor_ids:
             self._dirty = True
+
+    def swapped(self, tensor: Any) -> None:
+        """Note that a tensor has the content of another one."""
+        if id(tensor) in self._tensor_ids:
+            self._swapped = True
 
     def set(self, module: Any) -> None:
         """Note that an attribute of a module was set."""
@@ -232,7 +240,7 @@ class Weights:
 
     def unchanged(self) -> bool:
         """Tell whether all is as it was."""
-        if any(self._empty):
+        if self._swapped or any(self._empty):
             return False
         content = self._content()
         if self._set and not self._same_attributes():
@@ -241,7 +249,7 @@ class Weights:
             return False
         if list(map(_VERSION, self._tensors)) != self._versions or not self._uncounted.unchanged():
             return False
-        if not self._held.unchanged():
+        if list(map(_ADDRESS, self._all)) != self._addresses or not self._held.unchanged():
             return False
         start = clock.now()
         if self._dirty or start >= self._next:
@@ -325,6 +333,8 @@ def guard(torch: Any) -> None:
     for name in ("__setattr__", "__delattr__"):
         _guard(torch.nn.Module, name, Weights.set)
     _guard(torch.nn.Module, "_load_from_state_dict", Weights.loaded)
+    if hasattr(torch.utils, "swap_tensors"):  # since 2.3
+        torch.utils.swap_tensors = _noticed(torch.utils.swap_tensors)
 
 
 def _guard(module_class: Any, name: str, tell: Callable[["Weights", Any], None]) -> None:
@@ -337,3 +347,14 @@ def _guard(module_class: Any, name: str, tell: Callable[["Weights", Any], None])
             tell(weights, module)
 
     setattr(module_class, name, changed)
+
+
+def _noticed(swap_tensors: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(swap_tensors)
+    def swap(*tensors: Any, **named: Any) -> None:
+        swap_tensors(*tensors, **named)
+        for weights in list(_observers):
+            for tensor in (*tensors, *named.values()):
+                weights.swapped(tensor)
+
+    return swap
