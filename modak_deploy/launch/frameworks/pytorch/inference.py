@@ -325,9 +325,7 @@ class Inference(Foreign):
         if runner is None:
             root = self._root()
             if any(lever.copies for lever in torch_levers(variant)):
-                reason = replica.room(self._torch, root)
-                if reason is not None:
-                    raise MemoryError(reason)
+                replica.check(self._torch, root)
             self._watch()
             runner = Runner(self._torch, root, variant)
             runner.shelve(self._conversions)

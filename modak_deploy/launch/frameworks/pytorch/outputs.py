@@ -98,7 +98,7 @@ def _lies_so(tensor: Any, leaf: Leaf) -> bool:
     """Tell whether a tensor lies in memory as it is to; how one of other sizes is to is not known."""
     if leaf.strides is None or leaf.strides[0] != tuple(tensor.shape):
         return _has_order(tensor, leaf.order)
-    return bool(tensor.stride() == leaf.strides[1]) or _extent(leaf.strides) * tensor.element_size() > GAPS
+    return bool(tensor.stride() == leaf.strides[1]) or extent(leaf.strides) * tensor.element_size() > GAPS
 
 
 def _laid(torch: Any, tensor: Any, leaf: Leaf) -> Any:
@@ -109,13 +109,13 @@ def _laid(torch: Any, tensor: Any, leaf: Leaf) -> Any:
         return _ordered(tensor, leaf.order)
     sizes, strides = leaf.strides
     lasting = [slice(1) if not stride else slice(None) for stride in strides]  # what is the same is written once
-    memory = torch.empty(_extent(leaf.strides), dtype=tensor.dtype, device=tensor.device)
+    memory = torch.empty(extent(leaf.strides), dtype=tensor.dtype, device=tensor.device)
     result = memory.as_strided(sizes, strides)
     result[tuple(lasting)].copy_(tensor[tuple(lasting)])
     return result
 
 
-def _extent(strides: Any) -> int:
+def extent(strides: Any) -> int:
     """Return how many elements lie from the first one of a tensor to its last one."""
     return 1 + int(sum((size - 1) * stride for size, stride in zip(*strides)))
 

@@ -2,7 +2,8 @@
 
 from typing import Any, Callable, Dict, Optional
 
-from ... import hardware
+from ... import hardware, structures
+from . import sharing
 from .objects import compares_itself, modules_of
 
 RESERVE = 2.0
@@ -72,7 +73,17 @@ def refusal(torch: Any, root: Any) -> Optional[str]:
     return None
 
 
-def room(torch: Any, root: Any) -> Optional[str]:
+def check(torch: Any, root: Any) -> None:
+    """Raise Unsupported or MemoryError where no copy of the weights can be made."""
+    shared = sharing.refusal(torch, root)
+    if shared is not None:
+        raise structures.Unsupported(shared)
+    reason = _room(torch, root)
+    if reason is not None:
+        raise MemoryError(reason)
+
+
+def _room(torch: Any, root: Any) -> Optional[str]:
     """Return why there is no room for a copy of the weights; None when there is."""
     needed: Dict[str, int] = {}
     for value in list(root.parameters()) + list(root.buffers()):

@@ -7,7 +7,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ... import clock, structures
-from . import generators
+from . import generators, sharing
 from .arrays import array_of
 from .contents import Bounds, Contents, is_open, same, sample
 from .outside import Outside
@@ -171,11 +171,11 @@ class Weights:
     The version counter of a tensor shows every change made through it; a replaced tensor or module, or a new hook, is
     another object in one of the module's tables. Setting any other attribute is noticed (see ``guard``), and so are
     reading ``tensor.data``, through which a weight can be written to without a trace, and swapping a weight's content
-    for that of another tensor, which has a counter of its own. What a module's configuration,
-    lists and plain tensors hold, and what its code names outside of it, is compared before each call, and so are some
-    values of each tensor that was made in inference mode, which counts no versions. What is written in the midst of a
-    large array or of such a tensor, or through a NumPy array that shares a weight's memory, is found when the values
-    are compared, now and then.
+    for that of another tensor, which has a counter of its own. So have other tensors with memory of weights: they are
+    looked for (see ``sharing``). What a module's configuration, lists and plain tensors hold, and what its code names
+    outside of it, is compared before each call, and so are some values of each tensor that was made in inference mode,
+    which counts no versions. What is written in the midst of a large array or of such a tensor, or through a NumPy
+    array that shares a weight's memory, is found when the values are compared, now and then.
 
     It does not keep the module alive, nor what lies directly in its attributes.
     """
@@ -185,7 +185,6 @@ class Weights:
     """Largest part of the time that comparing values takes: large models are compared less often."""
 
     def __init__(self, torch: Any, root: Any) -> None:
-        start = clock.now()
         self._torch = torch
         modules = list(root.modules())
         tables: List[Dict[Any, Any]] = [getattr(module, name) for module in modules for name in TABLES]
@@ -199,13 +198,15 @@ class Weights:
         self._objects = self._content()
         self._held = Held(torch, modules)
         tensors = [tensor for tensor in self._objects if isinstance(tensor, torch.Tensor)]
-        self._tensors = [tensor for tensor in tensors if not tensor.is_inference()]
+        others = sharing.others(torch, tensors)
+        self._tensors = [tensor for tensor in (*tensors, *others) if not tensor.is_inference()]
         self._uncounted = Uncounted(torch, tensors)
         self._all = tensors
         self._versions = list(map(_VERSION, self._tensors))
         self._addresses = list(map(_ADDRESS, tensors))
-        self._tensor_ids = frozenset(map(id, tensors))
+        self._tensor_ids = frozenset(map(id, (*tensors, *others)))
         self._module_ids = frozenset(map(id, modules))
+        start = clock.now()
         self._sums = self._fingerprints()
         self._next = self._after(start)
         self._dirty = False
