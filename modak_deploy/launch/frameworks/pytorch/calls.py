@@ -15,7 +15,7 @@ from ..counting import Pause
 from . import replica
 from .inference import Inference
 from .interception import intercept, release
-from .objects import modules_of
+from .objects import held_by, modules_of
 from .work import Work
 
 
@@ -186,18 +186,14 @@ def _is_plain(session: Session, torch: Any, reference: "weakref.ref[Any]") -> bo
 
 def _weights(reference: "weakref.ref[Any]") -> List[Any]:
     root = reference()
-    return [] if root is None else [*_held(root, "_parameters"), *_held(root, "_buffers")]
-
-
-def _held(root: Any, kind: str) -> List[Any]:
-    """Return a module's ``_parameters`` or ``_buffers``, each once: a program may have its own ``parameters``."""
-    groups = (getattr(module, kind).values() for module in modules_of(root))
-    return list({id(tensor): tensor for group in groups for tensor in group if tensor is not None}.values())
+    modules = [] if root is None else modules_of(root)
+    return [*held_by(modules, "_parameters"), *held_by(modules, "_buffers")]
 
 
 def features(torch: Any, root: Any) -> Any:
     """Return what a model of performance may want to know about a module."""
-    weights = _held(root, "_parameters")
+    modules = modules_of(root)
+    weights = held_by(modules, "_parameters")
     total = sum(weight.numel() for weight in weights)
     convolutions = sum(weight.numel() for weight in weights if weight.dim() >= 4)
     return {
@@ -205,7 +201,7 @@ def features(torch: Any, root: Any) -> Any:
         "parameters": total,
         "weight_bytes": sum(weight.numel() * weight.element_size() for weight in weights),
         "convolution_share": convolutions / total if total else 0.0,
-        "modules": len(modules_of(root)),
+        "modules": len(modules),
         "device": weights[0].device.type if weights else "cpu",
         "threads": torch.get_num_threads(),
     }

@@ -6,6 +6,7 @@ from typing import AbstractSet, Any, Callable, ContextManager, Dict, List, Mappi
 from ...lever import Lever
 from ...quiet import unwarned
 from . import compiler
+from .objects import held_by, modules_of
 
 INFERENCE = "inference"
 TRAINING = "training"
@@ -42,8 +43,8 @@ class Subject:
         """Whether a call in evaluation is known to be a guide to others, so that the module can be traced."""
         self.differentiated = differentiated
         """Whether gradients of a training's steps are differentiated, or may be later."""
-        self.parameters = list(module.parameters()) if module is not None else []
-        self.modules = list(module.modules()) if module is not None else []
+        self.modules = modules_of(module) if module is not None else []
+        self.parameters = held_by(self.modules, "_parameters")
         self.device = self.parameters[0].device.type if self.parameters else "cpu"
 
     @property

@@ -5,7 +5,7 @@ A data class compares its fields and has no hash, other classes call all of thei
 """
 
 import weakref
-from typing import Any, Dict, Generic, List, Optional, Tuple, TypeVar
+from typing import Any, Dict, Generic, Iterable, List, Optional, Tuple, TypeVar
 
 Value = TypeVar("Value")
 
@@ -46,6 +46,15 @@ def modules_of(root: Any) -> List[Any]:
             held[id(module)] = module
             left.extend(reversed(list(module._modules.values())))
     return list(held.values())
+
+
+def held_by(modules: Iterable[Any], table: str) -> List[Any]:
+    """Return what modules have in ``_parameters`` or ``_buffers``, each once.
+
+    A program may have its own ``parameters``, with other arguments, or for a part of them.
+    """
+    groups = (getattr(module, table).values() for module in modules)
+    return list({id(tensor): tensor for group in groups for tensor in group if tensor is not None}.values())
 
 
 def compares_itself(kind: type) -> bool:

@@ -65,6 +65,17 @@ print("done")
 TRIALS = {"trials": {"mode": "live", "units": 600, "share": 0.5, "candidates": ["pytorch-one-thread"]}}
 
 
+STEPS = """
+parameters = [weight for net in nets for weight in getattr(net, "layer", net)._parameters.values()]
+optimizer = torch.optim.SGD(parameters[:2], 0.1)
+for _ in range(20):
+    optimizer.zero_grad()
+    nets[0].train()(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+print("done")
+"""
+
+
 @pytest.mark.parametrize("config", [{}, TRIALS, {"levers": ["pytorch-one-thread"]}], ids=["none", "trials", "lever"])
 @pytest.mark.parametrize("nets", [DATA_CLASS, WITHOUT_HASH, ALL_EQUAL, EQUAL_AS_TENSORS], ids=range(4))
 def test_modules_of_such_classes_are_counted_and_left_alone(torch, tmp_path, nets, config):
@@ -74,6 +85,18 @@ def test_modules_of_such_classes_are_counted_and_left_alone(torch, tmp_path, net
     assert result.stdout == "done\n" and not result.stderr
     units = {entry["name"]: entry["units"] for entry in result.entries if "units" in entry}
     assert units == {"inference: Net": 300, "inference: Net 2": 300}
+
+
+@pytest.mark.parametrize("nets", [DATA_CLASS, WITHOUT_HASH, ALL_EQUAL], ids=range(3))
+def test_trainings_of_such_modules_are_counted(torch, tmp_path, nets):
+    script = tmp_path / "program.py"
+    script.write_text(nets + STEPS)
+    config = {"trials": {"mode": "live", "units": 20, "share": 0.5, "candidates": ["pytorch-foreach-optimizer"]}}
+    result = launch(script, tmp_path, config)
+    assert result.stdout == "done\n" and not result.stderr
+    assert [entry["units"] for entry in result.entries if entry.get("name") == "training: Net"] == [20]
+    (event,) = (entry for entry in result.entries if entry["event"] == "no_trials")
+    assert "equal" in event["reason"]
 
 
 def test_no_lever_is_tried_on_a_module_with_an_equality_of_its_own(torch, session_of):
