@@ -74,6 +74,7 @@ class Inference(Foreign):
         parameters = [] if reason else root.parameters()
         self._device = next((tensor.device for tensor in parameters if tensor.device.type == "cuda"), None)
         self._cuda = self._device is not None
+        self._default = torch.get_default_dtype()
         self._format = "" if reason else outputs.own_format(torch, root)
         if reason is not None:
             self.stop(reason)
@@ -110,7 +111,7 @@ class Inference(Foreign):
         if self._session.hands_off or self._session.trained:
             self.stop(self._session.hands_off or "the program trains")
         try:
-            signature = None if self.over or self._own_autocast() else arguments.signature_of(self._torch, args, kwargs)
+            signature = None if self.over or self._differs() else arguments.signature_of(self._torch, args, kwargs)
         except structures.Unsupported as error:
             self.stop("an argument cannot be looked into: {}".format(error))
             signature = None
@@ -127,11 +128,12 @@ class Inference(Foreign):
             return self._run_foreign(impl, args, kwargs, signature)
         return self._unit(search, impl, args, kwargs)
 
-    def _own_autocast(self) -> bool:
+    def _differs(self) -> bool:
         if autocasts(self._torch):
             self.stop("the program uses autocast itself")
-            return True
-        return False
+        elif self._torch.get_default_dtype() is not self._default:
+            self.stop("the program has changed the number format of new tensors")
+        return self.over
 
     def _observe(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do a call and see whether it changes anything but its result."""

@@ -31,6 +31,9 @@ WHOLE = 64 << 20
 TABLES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
 _VERSION = operator.attrgetter("_version")
 _ADDRESS = operator.methodcaller("data_ptr")
+ADDRESSES = 16
+"""Calls after which the addresses of weights are compared: memory that moves without any other trace has the same
+content at first, and to ask 270 weights takes 25 microseconds."""
 
 
 def hooked(torch: Any, root: Any) -> Optional[str]:
@@ -204,6 +207,7 @@ class Weights:
         self._all = tensors
         self._versions = list(map(_VERSION, self._tensors))
         self._addresses = list(map(_ADDRESS, tensors))
+        self._calls = 0
         self._tensor_ids = frozenset(map(id, (*tensors, *others)))
         self._module_ids = frozenset(map(id, modules))
         start = clock.now()
@@ -250,7 +254,10 @@ class Weights:
             return False
         if list(map(_VERSION, self._tensors)) != self._versions or not self._uncounted.unchanged():
             return False
-        if list(map(_ADDRESS, self._all)) != self._addresses or not self._held.unchanged():
+        self._calls += 1
+        if self._calls % ADDRESSES == 0 and list(map(_ADDRESS, self._all)) != self._addresses:
+            return False
+        if not self._held.unchanged():
             return False
         start = clock.now()
         if self._dirty or start >= self._next:

@@ -78,3 +78,26 @@ def test_another_class_of_a_module_is_seen(torch, classes):
     weights = Weights(torch, module)
     module.__class__ = base
     assert not weights.unchanged()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("lever", ENGINES)
+def test_new_tensors_of_another_format_are_made_by_the_module_itself(torch, session_of, lever):
+    pytest.importorskip(ENGINES[lever], reason=f"{ENGINES[lever]} is not installed")
+
+    class Adds(torch.nn.Linear):
+        def forward(self, values):
+            return torch.zeros(4) + super().forward(values)
+
+    module = Adds(4, 4).eval()
+    session = session_of([lever], mode="none")
+    calls_module.Calls(session, torch, module)
+    values = torch.ones(2, 4)
+    with torch.no_grad():
+        for _ in range(6):
+            assert module(values).dtype == torch.float32
+        torch.set_default_dtype(torch.float64)
+        try:
+            assert module(values).dtype == torch.float64
+        finally:
+            torch.set_default_dtype(torch.float32)
