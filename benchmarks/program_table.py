@@ -247,12 +247,12 @@ def markdown(lines: Sequence[Line], left_out: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
-def sections(lines: Sequence[Line]) -> str:
+def sections(lines: Sequence[Line], heading: str = "##") -> str:
     """Return all tables, each with its heading."""
     parts: list[str] = []
     for minutes in LENGTHS:
-        parts += [f"## Jobs of {minutes} min\n", _gains(lines, minutes)]
-    parts += ["## The total as forecast after 5 % of the units\n", _forecasts(lines)]
+        parts += [f"{heading} Jobs of {minutes} min\n", _gains(lines, minutes)]
+    parts += [f"{heading} The total as forecast after 5 % of the units\n", _forecasts(lines)]
     return "\n".join([*parts, choices(lines)])
 
 

@@ -34,6 +34,7 @@ PAGES = {
     "measurements": TOP / "docs" / "gains-more.md",
     "programs": TOP / "docs" / "gains.md",
     "both": TOP / "docs" / "gains-more.md",
+    "both-bf16": TOP / "docs" / "gains-more.md",
     "inference": TOP / "docs" / "gains-more.md",
     "inference-amx": TOP / "docs" / "gains-more.md",
     "keras": TOP / "docs" / "gains-more.md",
@@ -61,6 +62,8 @@ PROGRAMS = MEASURED / "programs-intel-xeon-2-cores.jsonl"
 """The machine of the README's table and of the page's whole one."""
 BOTH = MEASURED / "both-amd-epyc-avx2-2-cores.jsonl"
 """The machine of the table with restart trials."""
+BOTH_BF16 = MEASURED / "both-amd-epyc-2-cores.jsonl"
+"""That of all kinds of deployments of the same programs, with bf16."""
 INFERENCE = MEASURED / "inference-amd-epyc-2-cores.jsonl"
 """The machine of the table with ONNX Runtime among the levers."""
 INFERENCE_AMX = MEASURED / "inference-intel-xeon-2-cores.jsonl"
@@ -120,6 +123,10 @@ def programs() -> str:
 
 def both() -> str:
     return restart_table.restarts(lines(BOTH))
+
+
+def both_bf16() -> str:
+    return program_table.sections(lines(BOTH_BF16), "###")
 
 
 def inference() -> str:
@@ -211,6 +218,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "measurements": measurements,
     "programs": programs,
     "both": both,
+    "both-bf16": both_bf16,
     "inference": inference,
     "inference-amx": inference_amx,
     "keras": keras,

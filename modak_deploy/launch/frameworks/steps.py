@@ -42,6 +42,9 @@ class Step:
         """Do the step in a variant's way."""
         raise NotImplementedError
 
+    def owns(self) -> None:
+        """Take notice that what the step is about to raise is the program's own."""
+
     def again(self) -> Any:
         """Do the step in the program's way after ``prepare``."""
         return self.default()
@@ -194,6 +197,7 @@ class Steps:
                 return result, variant, start
         except Exception as error:  # whatever a lever makes of the program's step
             if own and undo is None and not isinstance(error, NotDone):
+                step.owns()
                 raise  # it has done such steps before, or does what the program does
             interruption = raised(error)
             if interruption is not None:

@@ -16,6 +16,7 @@ from ...variants import DEFAULT, RUN, Action, Variant
 from .. import arrays
 from ..counting import Pause
 from . import nodes
+from .given import Given
 from .kinds import Form, OrtLever
 from .sessions import OWN, Sessions, Source, described
 from .work import features
@@ -226,7 +227,7 @@ class Runs(TriedCalls):
         return functools.partial(self._sessions.run, made)
 
     def _options(self) -> Any:
-        return self._sessions.options({} if self._source is None else self._source.options)
+        return self._sessions.options(self._source)
 
     @property
     def _size(self) -> int:
@@ -309,6 +310,7 @@ def install(session: Session, module: Any, version: str) -> None:
     sessions = Sessions(module)
     init, run = owner.__init__, owner.run
     followed = _Followed(session, sessions)
+    options = Given(module.SessionOptions)
 
     @functools.wraps(init)
     def made(self: Any, path_or_bytes: Any, *args: Any, **kwargs: Any) -> None:
@@ -320,7 +322,8 @@ def install(session: Session, module: Any, version: str) -> None:
             raise
         given = {**dict(zip(("sess_options", "providers", "provider_options"), args)), **kwargs}
         with suppressed():  # the program's session is made
-            sessions.note(self, described(path_or_bytes, given, clock.now() - start))
+            seconds = clock.now() - start
+            sessions.note(self, described(path_or_bytes, given, seconds, options.entries(given.get("sess_options"))))
 
     @functools.wraps(run)
     def counted(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:

@@ -8,6 +8,9 @@ import os
 import weakref
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
+from ... import children
+from .given import Entries
+
 KEPT = (
     "execution_mode",
     "graph_optimization_level",
@@ -37,6 +40,8 @@ class Source(NamedTuple):
     """What loading took."""
     file: Optional[Tuple[int, ...]]
     """What tells the file from one that is put in its place."""
+    entries: Entries = []
+    """Those of the session's configuration, which options do not tell."""
 
     @property
     def size(self) -> int:
@@ -81,11 +86,13 @@ class Sessions:
             self.note(session, None)
         return self._entries[id(session)][2]
 
-    def options(self, values: Dict[str, Any]) -> Any:
-        """Return new options with values."""
+    def options(self, source: Optional[Source]) -> Any:
+        """Return new options with those of a session; the usual ones where it is not known what it was made of."""
         options = self._options()
-        for name, value in values.items():
+        for name, value in source.options.items() if source is not None else ():
             setattr(options, name, value)
+        for key, text in source.entries if source is not None else ():
+            options.add_session_config_entry(key, text)
         return options
 
     def second(self, source: Source, options: Any, providers: List[str]) -> Any:
@@ -93,27 +100,35 @@ class Sessions:
         options.log_severity_level = SILENT
         made = self._class.__new__(self._class)
         setattr(made, OWN, True)
+        children.never_free(made)
         # Without a fallback, of which it would print a line.
         self._init(made, source.model, sess_options=options, providers=providers, enable_fallback=0)
         return made
 
 
-def described(content: Any, given: Dict[str, Any], seconds: float) -> Optional[Source]:
+def described(
+    content: Any, given: Dict[str, Any], seconds: float, entries: Optional[Entries] = None
+) -> Optional[Source]:
     """Return what a session was made of by these arguments; None where it cannot be repeated faithfully.
 
-    More than options and the names of providers cannot be, nor can what a session writes of its runs.
+    More than options and the names of providers cannot be, nor can what a session writes of its runs, nor options that
+    were given what they do not tell, of which no ``entries`` are left.
     """
     options = given.get("sess_options")
-    if not set(given) <= {"sess_options", "providers"} or getattr(options, "enable_profiling", False):
+    if (
+        (options is not None and entries is None)
+        or not set(given) <= {"sess_options", "providers"}
+        or getattr(options, "enable_profiling", False)
+    ):
         return None
     if not all(isinstance(provider, str) for provider in given.get("providers") or ()):
         return None
     kept = {name: getattr(options, name) for name in KEPT if hasattr(options, name)}
     if isinstance(content, bytes):
-        return Source(content, kept, seconds, None)
+        return Source(content, kept, seconds, None, entries or [])
     try:
         path = os.path.abspath(content)
-        return Source(path, kept, seconds, _file(path))
+        return Source(path, kept, seconds, _file(path), entries or [])
     except OSError:
         return None
 

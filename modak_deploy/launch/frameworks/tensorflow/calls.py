@@ -15,7 +15,7 @@ from ... import clock, hardware, structures
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
-from ...trials import TriedCalls, shielded
+from ...trials import OwnCall, TriedCalls, shielded
 from ...variants import DEFAULT, Variant
 from .. import arrays
 from ..settings import Settings
@@ -205,6 +205,10 @@ class _Step(Step):
         self._function._seen.add(variant.name)
         return result
 
+    def owns(self) -> None:
+        if isinstance(self._default, OwnCall):
+            self._default.failed = True
+
     def loss(self, result: Any) -> Optional[float]:
         return scalar(self._function._tensorflow, result)
 
@@ -308,7 +312,7 @@ def _structure(value: Any) -> Any:
 
 def _form(leaf: Any) -> Any:
     dtype = getattr(leaf, "dtype", None)
-    if dtype is not None:
+    if dtype is not None and hasattr(leaf, "shape"):  # layers, models and metrics of Keras have a dtype as well
         variable = id(leaf) if hasattr(leaf, "assign") else None  # which variable is changed matters
         return (getattr(leaf, "shape", None), dtype, variable)
     if isinstance(leaf, structures.PLAIN):
