@@ -17,7 +17,7 @@ from .conversions import Conversions
 from .exported import form_of_call
 from .foreign import Foreign, Sizes
 from .kinds import Subject, autocasts
-from .offers import candidates
+from .offers import in_evaluation
 from .runner import Runner, torch_levers
 from .work import Work
 
@@ -154,7 +154,7 @@ class Inference(Foreign):
             return None
         root = self._root()
         subject = self._subject()
-        offered, chosen = candidates(self._session, subject)
+        offered, chosen = in_evaluation(self._session, subject)
         name = self._label if not self._searches else "{} {}".format(self._label, len(self._searches) + 1)
         both = (*offered, *torch_levers(chosen))
         held = self._conversions.held(root, both, form_of_call(self._torch, args, kwargs), self._watch)

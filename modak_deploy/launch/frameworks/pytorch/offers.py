@@ -1,20 +1,39 @@
-"""Which levers are offered to a module in evaluation mode."""
+"""Which levers are offered to a module in evaluation mode, and to a training."""
 
-from typing import List, Tuple
+from typing import Callable, List, Optional, Tuple
 
+from ...lever import EXACT
 from ...session import Session
 from ...variants import Variant
 from . import sharing
-from .kinds import TRAINING, Subject, TorchLever
+from .kinds import INFERENCE, TRAINING, Subject, TorchLever
+
+Offer = Tuple[List[TorchLever], Variant]
+"""The levers to try, and the variant that was chosen before the run."""
 
 
-def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Variant]:
-    """Return the levers to try on a module in evaluation mode, and the variant that was chosen before the run."""
+def in_evaluation(session: Session, subject: Subject) -> Offer:
+    """Return what is offered to a module in evaluation mode."""
     shared = sharing.refusal(subject.torch, subject.module)
+    return _offer(
+        session, subject, TRAINING, lambda lever: lever.applies(subject) or (shared if lever.copies else None)
+    )
+
+
+def in_training(session: Session, subject: Subject) -> Offer:
+    """Return what is offered to a training."""
+    levers, chosen = _offer(session, subject, INFERENCE, lambda lever: lever.applies(subject))
+    # Other number formats gain most, and what layout and optimizer gain depends on them. What changes no result comes
+    # before them: the losses by which they are judged tell more once a few steps are done.
+    order = sorted(levers, key=lambda lever: (lever.expensive, not lever.same_results, lever.numerics == EXACT))
+    return order, chosen
+
+
+def _offer(session: Session, subject: Subject, other_use: str, refuses: Callable[[TorchLever], Optional[str]]) -> Offer:
     levers, chosen = session.chosen_or_offered(
         "pytorch",
         str(subject.torch.__version__),
-        lambda lever: isinstance(lever, TorchLever) and lever.use != TRAINING,
-        lambda lever: lever.applies(subject) or (shared if lever.copies else None),
+        lambda lever: isinstance(lever, TorchLever) and lever.use != other_use,
+        refuses,
     )
     return levers, Variant(tuple(chosen))

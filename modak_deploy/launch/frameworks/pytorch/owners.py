@@ -1,12 +1,7 @@
-"""The module whose weights an optimizer changes, and the levers that are for both."""
+"""The module whose weights an optimizer changes."""
 
 import gc
-from typing import Any, Iterator, List, Optional, Set, Tuple
-
-from ...lever import EXACT
-from ...session import Session
-from ...variants import Variant
-from .kinds import INFERENCE, Subject, TorchLever
+from typing import Any, Iterator, Optional, Set
 
 
 def owner(torch: Any, optimizer: Any) -> Optional[Any]:
@@ -38,17 +33,3 @@ def _weights(root: Any) -> Set[int]:
 
 def _held(module: Any, table: str) -> Iterator[Any]:
     return (value for value in module.__dict__.get(table, {}).values() if value is not None)
-
-
-def candidates(session: Session, subject: Subject) -> Tuple[List[TorchLever], Variant]:
-    """Return the levers to try in training, and the variant that was chosen before the run."""
-    levers, chosen = session.chosen_or_offered(
-        "pytorch",
-        str(subject.torch.__version__),
-        lambda lever: isinstance(lever, TorchLever) and lever.use != INFERENCE,
-        lambda lever: lever.applies(subject),
-    )
-    # Other number formats gain most, and what layout and optimizer gain depends on them. What changes no result comes
-    # before them: the losses by which they are judged tell more once a few steps are done.
-    order = sorted(levers, key=lambda lever: (lever.expensive, not lever.same_results, lever.numerics == EXACT))
-    return order, Variant(tuple(chosen))

@@ -20,7 +20,8 @@ from . import outputs
 from .calls import Calls, features
 from .formats import Formats
 from .kinds import Subject, TorchLever, autocasts
-from .owners import candidates, owner
+from .offers import in_training
+from .owners import owner
 from .passes import LEFT_OUT, Passes, is_going_on, undonated
 from .ranks import ranks_of
 from .runner import torch_levers
@@ -93,7 +94,7 @@ class Training(Together):
     def _begin(self, name: str, calls: Callable[[Any], Calls]) -> None:
         subject = self._subject(self._optimizer())
         reason = self._refusal()
-        levers, chosen = ([], DEFAULT) if reason else candidates(self._session, subject)
+        levers, chosen = ([], DEFAULT) if reason else in_training(self._session, subject)
         if self._session.ranks > 1:
             levers, chosen = self._alike(levers, False), Variant(tuple(self._alike(torch_levers(chosen), True)))
         if reason:
