@@ -79,6 +79,10 @@ class Lever:
             return "the processor has none of {}".format(", ".join(self.cpu_features_any))
         return None
 
+    def at_start(self, module: Any, settings: Mapping[str, Any]) -> bool:
+        """Tell whether, if chosen before the run, it is on from the framework's import, and not from a call only."""
+        return not (self.live and self.at_calls)
+
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         """Switch it on after the framework's import, for the whole run; ``module`` is the framework's."""
         raise NotImplementedError("{} cannot be on from the start".format(self.name))

@@ -3,7 +3,7 @@
 import functools
 import glob
 import os
-from typing import Any, Callable, Collection, List, Optional, Tuple
+from typing import Any, Callable, Collection, List, Mapping, Optional, Tuple
 
 from . import compiled, processes, record, store
 from . import lever as levers_table
@@ -194,13 +194,18 @@ class Session:
             reason = lever.unusable(version)
             if reason is None:
                 try:
-                    lever.start(module, self.config.settings.get(lever.name, {}))
-                    if not (lever.live and lever.at_calls):
+                    lever.start(module, self.settings(lever))
+                    if lever.at_start(module, self.settings(lever)):
                         self.record.add("lever", lever=lever.name, framework=framework, version=version)
                 except Exception as error:  # whatever a framework's version makes of it
                     reason = "{}: {}".format(type(error).__name__, error)
             if reason is not None:
                 self.record.fallback(lever.name, reason)
+
+    def settings(self, lever: Lever) -> Mapping[str, Any]:
+        """Return what the configuration sets for a lever."""
+        settings: Mapping[str, Any] = self.config.settings.get(lever.name, {})
+        return settings
 
     def guarded(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function such that its failure is a line in the log and not the program's."""

@@ -198,7 +198,8 @@ def test_keras_batches_are_counted_and_its_levers_set(steps, script, tmp_path):
     needs("keras")
     needs("tensorflow")
     names = ["keras-mixed-bfloat16", "keras-jit-compile", "keras-steps-per-execution"]
-    settings = {"keras-jit-compile": {"value": False}, "keras-steps-per-execution": {"steps": steps}}
+    settings = {"keras-jit-compile": {"value": False}, "keras-mixed-bfloat16": {"policy": "mixed_bfloat16"}}
+    settings["keras-steps-per-execution"] = {"steps": steps}
     environment = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_HOME": str(tmp_path)}
     config = {"levers": names, "settings": settings}
     done = launch(script(KERAS), tmp_path, config, environment=environment)

@@ -7,14 +7,12 @@ from typing import Any, List
 from ...frames import cleaned
 from ...lever import Lever
 from ...session import Session
-from ...versions import satisfies
 from ..tensorflow.stacks import leave_out_frames
 from .batches import KINDS, Counting, Listener, hook
 from .functions import BatchFunction
-from .kinds import PREDICT, TRAIN, Subject
+from .kinds import PREDICT, TRAIN, Subject, unfollowed
 from .pipelines import follow
 
-TRIALS = ">=3.4"
 FUNCTIONS = 16
 """Functions that are followed; programs that compile a model again and again have none to speak of."""
 
@@ -26,15 +24,17 @@ def install(session: Session, keras: Any, version: str) -> None:
         hook(keras.callbacks.CallbackList, kind, listeners)
     if session.tries and not session.config.trials.surveys:
         session.guarded("the pipelines of keras", _try_pipelines)(session, keras, version, listeners)
-    if session.tries or session.chosen("keras", version, lambda lever: lever.at_calls):
-        session.guarded("the adapter of keras", _try)(session, keras, version)
+    session.guarded("the adapter of keras", _try)(session, keras, version)
 
 
 def _try(session: Session, keras: Any, version: str) -> None:
-    """Put trials in the place of the functions that Keras makes for the batches of a model."""
-    backend = keras.config.backend()
-    if backend != "tensorflow" or not satisfies(version, TRIALS):
-        reason = "Keras {} on {} is not supported; it needs {} on tensorflow".format(version, backend, TRIALS)
+    """Put trials, and levers chosen for functions, in the place of those that Keras makes for a model's batches."""
+    if not session.tries:
+        chosen = session.chosen("keras", version, lambda lever: not lever.at_start(keras, session.settings(lever)))
+        if not chosen:
+            return
+    reason = unfollowed(keras)
+    if reason is not None:
         session.record.add("no_trials", of="keras", reason=reason)
         return
     leave_out_frames()

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple, cast
 
 from ... import clock, hardware
 from ...frames import take_out
+from ...lever import Lever
 from ...lever import levers as all_levers
 from ...search import Search
 from ...session import Session
@@ -109,14 +110,15 @@ class BatchFunction(TriedCalls):
 
     def _train(self, data: Any) -> Any:
         self._calls += 1
-        if self._calls == 1:  # it traces, and makes the weights of models that are built by their first batch
+        # The first call traces, and makes the weights of models that are built by their first batch.
+        if self._calls == 1 or self._waits():
             return self._unit(self.default, data)
         if self._steps is None:
             search = self._session.guarded("the observation of keras", self._begin)(False)
             if search is None:
                 self.stop("nothing can be tried on it")
                 return self.default(data)
-            self._steps = Steps(self._session, self._name, search, follow=self.follow)
+            self._steps = Steps(self._session, self._name, search, search.base, self.follow)
         result = self._steps.step(_Batch(self, data))
         tidy(self._made, self._steps.wanted)
         return result
@@ -130,12 +132,12 @@ class BatchFunction(TriedCalls):
         return result
 
     def _waits(self) -> bool:
-        """Tell whether what was chosen before the run is not made yet: its predictions may be over before that pays."""
-        if self._search is not None or self._spent >= EARNED:
+        """Tell whether what was chosen before the run is not made yet: its batches may be over before that pays."""
+        if self._search is not None or self._steps is not None or self._spent >= EARNED:
             return False
         names = self._session.config.levers
         return any(
-            isinstance(lever, KerasLever) and lever.at_calls for lever in all_levers("keras") if lever.name in names
+            lever.expensive and not self._at_start(lever) for lever in all_levers("keras") if lever.name in names
         )
 
     # a batch of predict
@@ -256,13 +258,16 @@ class BatchFunction(TriedCalls):
         """Return the levers to try, and those that are on from the second call."""
         version = str(self._subject.keras.__version__)
         chosen = [lever for lever in all_levers("keras") if lever.name in self._session.config.levers]
-        on = [lever for lever in chosen if not lever.at_calls]
+        on = [lever for lever in chosen if self._at_start(lever)]
 
         def refuses(lever: KerasLever) -> Optional[str]:
             excluded = [other.name for other in on if lever.excludes(other) or lever.name == other.name]
             return "{} is on".format(excluded[0]) if excluded else lever.applies(self._subject)
 
         return self._session.chosen_or_offered("keras", version, lambda item: isinstance(item, KerasLever), refuses)
+
+    def _at_start(self, lever: Lever) -> bool:
+        return lever.at_start(self._subject.keras, self._session.settings(lever))
 
     def made(self, variant: Variant) -> Callable[[Any], Any]:
         """Return what does a batch in a variant's way."""

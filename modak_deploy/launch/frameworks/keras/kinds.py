@@ -5,9 +5,20 @@ import importlib
 from typing import Any, Callable, ContextManager, List, Mapping, Optional
 
 from ...lever import Lever
+from ...versions import satisfies
 from ..tensorflow.kinds import Graph
 
 TRAIN, PREDICT = "train", "predict"
+FOLLOWED = ">=3.4"
+"""Versions whose functions for a batch can be replaced."""
+
+
+def unfollowed(keras: Any) -> Optional[str]:
+    """Return why the functions that Keras makes for batches are not followed; None where they are."""
+    backend, version = keras.config.backend(), str(keras.__version__)
+    if backend == "tensorflow" and satisfies(version, FOLLOWED):
+        return None
+    return "Keras {} on {} is not supported; it needs {} on tensorflow".format(version, backend, FOLLOWED)
 
 
 def plain_options() -> Any:
@@ -84,4 +95,26 @@ class KerasLever(Lever):
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
         """Switch it on for the whole run."""
+        raise NotImplementedError
+
+
+class StepLever(KerasLever):
+    """A lever that Keras, or TensorFlow, has a setting for, which holds for all models of the process.
+
+    Chosen before the run, it is switched on for each function that it applies to, with the checks of a trial. The
+    setting of the process is used where the configuration says how it is to be set, and where functions cannot be
+    followed: it is unchecked, and the program can see it, as in the dtype of predictions and in saved models.
+    """
+
+    at_calls = True
+
+    def at_start(self, module: Any, settings: Mapping[str, Any]) -> bool:
+        return bool(settings) or unfollowed(module) is not None
+
+    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+        if self.at_start(module, settings):
+            self.set(module, settings)
+
+    def set(self, module: Any, settings: Mapping[str, Any]) -> None:
+        """Set it for the whole process."""
         raise NotImplementedError

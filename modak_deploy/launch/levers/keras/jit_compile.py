@@ -3,12 +3,12 @@
 import contextlib
 from typing import Any, Callable, ContextManager, Iterator, Mapping, Optional
 
-from ...frameworks.keras.kinds import PREDICT, TRAIN, KerasLever, Subject
+from ...frameworks.keras.kinds import PREDICT, TRAIN, StepLever, Subject
 from ...frameworks.tensorflow import xla
 from ._compile import set_default
 
 
-class JitCompile(KerasLever):
+class JitCompile(StepLever):
     name = "keras-jit-compile"
     summary = "jit_compile of Model.compile, on unless the setting 'value' is false"
     changes = "compilation"
@@ -38,7 +38,7 @@ class JitCompile(KerasLever):
     def making(self, subject: Subject) -> ContextManager[Any]:
         return _jitted(subject.model)
 
-    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+    def set(self, module: Any, settings: Mapping[str, Any]) -> None:
         set_default(module, "jit_compile", bool(settings.get("value", True)))
 
 

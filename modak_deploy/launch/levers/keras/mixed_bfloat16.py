@@ -3,13 +3,13 @@
 import contextlib
 from typing import Any, ContextManager, Iterator, List, Mapping, Optional
 
-from ...frameworks.keras.kinds import KerasLever, Subject
+from ...frameworks.keras.kinds import StepLever, Subject
 from ...frameworks.tensorflow import bf16
 
 POLICY = "mixed_bfloat16"
 
 
-class MixedBfloat16(KerasLever):
+class MixedBfloat16(StepLever):
     name = "keras-mixed-bfloat16"
     summary = "the dtype policy mixed_bfloat16, or the one that the setting 'policy' names"
     changes = "number format"
@@ -27,7 +27,7 @@ class MixedBfloat16(KerasLever):
     def tracing(self, subject: Subject) -> Optional[ContextManager[Any]]:
         return _policies(_layers(subject), subject.keras.dtype_policies.DTypePolicy(POLICY))
 
-    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+    def set(self, module: Any, settings: Mapping[str, Any]) -> None:
         module.config.set_dtype_policy(str(settings.get("policy", POLICY)))
 
 

@@ -3,11 +3,11 @@
 import importlib
 from typing import Any, ContextManager, Mapping, Optional
 
-from ...frameworks.keras.kinds import KerasLever, Subject
+from ...frameworks.keras.kinds import StepLever, Subject
 from ...frameworks.tensorflow import bf16
 
 
-class TensorFlowBf16(KerasLever):
+class TensorFlowBf16(StepLever):
     name = "keras-tensorflow-bf16"
     summary = "matrix products and convolutions in bf16, by TensorFlow's graph optimiser"
     changes = "number format"
@@ -22,7 +22,7 @@ class TensorFlowBf16(KerasLever):
     def calling(self) -> ContextManager[Any]:
         return bf16.calls()
 
-    def start(self, module: Any, settings: Mapping[str, Any]) -> None:
+    def set(self, module: Any, settings: Mapping[str, Any]) -> None:
         if module.config.backend() != "tensorflow":
             raise ValueError("the backend is {}".format(module.config.backend()))
         bf16.on_for_all(importlib.import_module("tensorflow"))
