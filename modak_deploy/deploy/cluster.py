@@ -92,7 +92,7 @@ class ClusterRun:
         changed = ran.changed
         if settings.wait and not ran.problem and ran.result.state == "completed":
             changed |= stored(self.plan, ran.result, self._notice)
-            learn(new, self.plan, self._notice)
+            learn(new, self._notice)
         script = self._script(described)
         previous = None if ended is None else commands.result_of(self.plan, ended)
         return Outcome(changed, ran.created, script, ran.result, previous, problem=ran.problem, recorded=new)

@@ -166,7 +166,7 @@ class Deployer:
             return Outcome(changed, present.made, present.script, result, present.ended, problem=problem)
         new = recorded(plan, result, settings.record, self._search, self._reporter.notice)
         changed |= stored(plan, result, self._reporter.notice)
-        learn(new, plan, self._reporter.notice)
+        learn(new, self._reporter.notice)
         return Outcome(changed, present.made, present.script, result, present.ended, recorded=new)
 
     def run(self, plan: Plan, settings: RunSettings, results: Path) -> Outcome:
@@ -224,9 +224,9 @@ def _record(plan: Plan, result: JobResult, search: Sequence[Path]) -> int:
     return add_results([Path(str(result.results))], catalogue, store_in_use())[0]
 
 
-def learn(new: int | None, plan: Plan, notice: Callable[[str], None]) -> None:
-    """Let the time model keep up where ``new`` measurements were recorded; it is one of the shipped catalogue."""
-    if new and not plan.request.catalogue:
+def learn(new: int | None, notice: Callable[[str], None]) -> None:
+    """Let the time model keep up where ``new`` measurements were recorded."""
+    if new:
         from modak_deploy.performance.refitting import keep_current
 
         keep_current(notice)

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modak_deploy.catalogue.catalogue import Catalogue
+from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
 from modak_deploy.errors import InputError
 from modak_deploy.model.measurement import Configuration, Mix
 from modak_deploy.model.plan import Rejected
 from modak_deploy.optimiser.options import Location, Option
-from modak_deploy.performance.features import Case, Features, features
+from modak_deploy.performance.features import Case, Features, agree, features
 from modak_deploy.performance.matching import Work
 from modak_deploy.performance.paths import MODEL_FILE
 from modak_deploy.performance.records import Measurements
@@ -108,8 +108,10 @@ def usable_model(
         return None, [Rejected(name="the time model", reason=str(error).replace("\n", "; "))]
     if model.description.origin != measurements.origin or model.description.measurements > measurements.count:
         reason = "it was fitted in another place, or to measurements that were removed since: run 'modak model fit'"
-    elif model.description.catalogue != catalogue.version:
+    elif model.description.catalogue not in (catalogue.version, load_catalogue().version):
         reason = "it was fitted with another catalogue: run 'modak model fit', which takes modak's own"
+    elif model.description.catalogue != catalogue.version and not agree(catalogue, load_catalogue()):
+        reason = "it was fitted with modak's own catalogue, of which the request's replaces what the model goes by"
     elif not model.description.usable:
         reason = "it knows no steady time: it was fitted with too few workloads"
     else:

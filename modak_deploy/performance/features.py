@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.catalogue.names import accelerator_name, processor_name
@@ -175,6 +175,20 @@ def _names(case: Case, catalogue: Catalogue, size: float, convolution: float, ar
     image = catalogue.images.get(configuration.image or "")
     inputs["source build"] = float(image is not None and image.source == "opt-build")
     return inputs
+
+
+def agree(catalogue: Catalogue, fitted: Catalogue) -> bool:
+    """Tell whether what ``fitted`` describes has the same features by ``catalogue``, which may describe more."""
+    kinds: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
+        (catalogue.levers, fitted.levers),
+        (catalogue.workloads, fitted.workloads),
+        (catalogue.accelerators, fitted.accelerators),
+        (catalogue.processors, fitted.processors),
+        (catalogue.microarchitectures, fitted.microarchitectures),
+        ({name: image.source for name, image in catalogue.images.items()},
+         {name: image.source for name, image in fitted.images.items()}),
+    ]  # fmt: skip
+    return all(mine.get(name) == entry for mine, theirs in kinds for name, entry in theirs.items())
 
 
 def change(first: Features, other: Features) -> str:

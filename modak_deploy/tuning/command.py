@@ -72,7 +72,7 @@ def tune(
             outcome = work.run()
         except WouldSubmit:
             return plan, None
-    if outcome.recorded and not deployment.request.catalogue:
+    if outcome.recorded:
         from modak_deploy.performance.refitting import keep_current
 
         keep_current(say)

@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     return where
 
 
-def plan(folder, *, table=TABLE, model="new", units=200, **request):
+def plan(folder, *, table=TABLE, model="new", units=200, catalogue=None, **request):
     workload = {"model": model, "units": units, "samples": 4096, "batch": 64, "flops_per_sample": 3e8,
                 "bytes_per_sample": 3e7, "parameters": 10**6, "layers": 10}  # fmt: skip
     deployment = Deployment.model_validate(
@@ -43,7 +43,8 @@ def plan(folder, *, table=TABLE, model="new", units=200, **request):
             "request": request,
         }
     )
-    return make_plan(deployment, Facts.model_validate(FACTS), [], now=NOW, measurements=table, model=folder)
+    return make_plan(deployment, Facts.model_validate(FACTS), [], now=NOW, measurements=table, model=folder,
+                     catalogue=catalogue)  # fmt: skip
 
 
 def test_a_new_workload_is_decided_by_the_model(folder):
@@ -100,6 +101,32 @@ def test_a_model_of_other_measurements_is_not_used_and_said_so(folder):
     made = plan(folder, table=Table(TABLE.records[1:]))
     assert made.prediction.basis == "none"
     assert "it was fitted in another place" in {r.name: r.reason for r in made.rejected}["the time model"]
+
+
+ADDED = """
+version: 1
+processors:
+  - {name: ours, microarchitecture: zen4, cores: 8, frequency: 2, bandwidth: 100, source: its data sheet}
+"""
+REPLACED = """
+version: 1
+microarchitectures:
+  - {name: zen4, fp32: 1}
+"""
+
+
+def test_a_catalogue_that_only_adds_keeps_the_model(folder, tmp_path):
+    (tmp_path / "hardware.yaml").write_text(ADDED)
+    made = plan(folder, catalogue=load_catalogue([tmp_path]))
+    assert made.prediction == plan(folder).prediction
+
+
+def test_a_catalogue_that_replaces_what_the_model_goes_by_does_not(folder, tmp_path):
+    (tmp_path / "hardware.yaml").write_text(REPLACED)
+    made = plan(folder, catalogue=load_catalogue([tmp_path]))
+    assert made.prediction.basis == "none"
+    reason = {r.name: r.reason for r in made.rejected}["the time model"]
+    assert reason.endswith("of which the request's replaces what the model goes by")
 
 
 def test_a_tampered_model_is_not_used_and_said_so(folder, tmp_path):

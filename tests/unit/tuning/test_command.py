@@ -14,7 +14,7 @@ from modak_deploy.tuning.search import Options, WouldSubmit
 
 @pytest.mark.parametrize(
     ("recorded", "catalogue", "dry", "fitted"),
-    [(2, [], False, True), (0, [], False, False), (2, ["mine"], False, False), (2, [], True, False)],
+    [(2, [], False, True), (0, [], False, False), (2, ["mine"], False, True), (2, [], True, False)],
     ids=["recorded", "nothing new", "a catalogue of one's own", "dry"],
 )
 def test_the_time_model_keeps_up_with_a_search(
