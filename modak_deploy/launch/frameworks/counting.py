@@ -71,6 +71,7 @@ class CallCounter:
         self._ends: Dict[str, float] = {}
         self._counters: Dict[str, Progress] = {}
         self._described: Set[str] = set()
+        self._paces: Dict[str, Optional[Callable[[], Optional[float]]]] = {}
         self._owners: Dict[str, int] = {}
         self._inside: Any = _Shared() if whole_process else threading.local()
 
@@ -78,6 +79,12 @@ class CallCounter:
     def inside(self) -> bool:
         """Tell whether a counted call is going on."""
         return getattr(self._inside, "name", None) is not None
+
+    def paced(self, name: str, pace: Callable[[], Optional[float]]) -> None:
+        """Take what tells the seconds of a call from now on; of several functions of one name nothing does."""
+        self._paces[name] = None if name in self._paces else pace
+        if name in self._counters:
+            self._counters[name].pace = self._paces[name]
 
     @unseen
     def call(
@@ -134,6 +141,7 @@ class CallCounter:
             counter = self._counters.get(name)
             if counter is None:
                 counter = self._counters[name] = self._session.counters.counter(self._prefix + ": " + name, "call")
+                counter.pace = self._paces.get(name)
             if self._wait is not None:
                 start, self._ends[name] = self._ends.get(name, start), end
             units = 1 if pause is None else 1 + pause.take()

@@ -89,6 +89,11 @@ class Steps:
         """Return the names of the variants that may still be used."""
         return [] if self._search is None else sorted(self._search.wanted)
 
+    @property
+    def pace(self) -> Optional[float]:
+        """Return the seconds of a step from now on, where trials know."""
+        return None if self._search is None else self._search.pace
+
     def stop(self, reason: str) -> None:
         """Leave the program alone from now on."""
         if self._search is not None:

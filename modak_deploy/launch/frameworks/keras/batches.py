@@ -1,11 +1,11 @@
 """Who is told of the batches of fit, evaluate and predict: listeners, by one hook in Keras's list of callbacks."""
 
 import functools
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from ... import clock
 from ...frames import cleaned
-from ...progress import Progress
+from ...progress import Progress, weakly
 from ...session import Session
 from .functions import BatchFunction
 from .kinds import PREDICT, TRAIN
@@ -81,10 +81,15 @@ class Counting(Listener):
         self._counters: Dict[str, Progress] = {}
         self._described = session.guarded("the description of a model", features)
         self._note = session.guarded("the callbacks of predict", _note_callbacks)
+        self._paced = session.guarded("the pace of batches", self._take_pace)
+        self._paces: Dict[str, Optional[Callable[[], Optional[float]]]] = {}
+        """What tells the seconds of a batch from now on, of the model whose batches of a kind began last."""
 
     def begun(self, kind: str, callbacks: Any, batch: int) -> None:
         if kind == PREDICT:
             self._note(callbacks, batch)
+        if not batch:
+            self._paced(kind, callbacks)
         vars(callbacks)[STARTED + kind] = clock.now()
 
     def ended(self, kind: str, callbacks: Any, batches: int, logs: Any) -> None:
@@ -94,11 +99,18 @@ class Counting(Listener):
             except Exception as error:  # the batch is done, and what follows is the program's
                 self._session.give_up("keras", error)
 
+    def _take_pace(self, kind: str, callbacks: Any) -> None:
+        function = getattr(model_of(callbacks), "{}_function".format(kind), None)
+        self._paces[kind] = weakly(function.pace) if isinstance(function, BatchFunction) else None
+        if kind in self._counters:
+            self._counters[kind].pace = self._paces[kind]
+
     def _count(self, kind: str, callbacks: Any, batches: int, logs: Any) -> None:
         now = clock.now()
         counter = self._counters.get(kind)
         if counter is None:
             counter = self._counters[kind] = self._session.counters.counter("keras: " + kind, "batch")
+            counter.pace = self._paces.get(kind)
             model = model_of(callbacks)
             counter.features = (self._described(model, kind == TRAIN) if model is not None else None) or {}
         counter.add(now, now - vars(callbacks)[STARTED + kind], batches)

@@ -17,15 +17,18 @@ from ...trials import TriedCalls, shielded
 from ...variants import DEFAULT, Variant
 from .. import arrays
 from ..settings import Settings
-from ..steps import Step, Steps
-from ..tensorflow.calls import COPY, as_arrays, bytes_of, keep, tidy
+from ..steps import Steps
+from ..tensorflow.calls import COPY, as_arrays, bytes_of, tidy
 from ..tensorflow.kinds import HARMLESS
 from .kinds import PREDICT, TRAIN, KerasLever, Subject
 from .losses import Losses
+from .step import BatchStep
 from .traced import copied, graphs, refuses, signature, states, step_of
 
 EARNED = 2.0
 """Seconds that a function has worked before a model is converted for it without a trial: about what that takes."""
+ENOUGH = 0.02
+"""Part of a job's batches, where their number is known, whose time is enough if it is less than that."""
 
 
 class BatchFunction(TriedCalls):
@@ -55,11 +58,23 @@ class BatchFunction(TriedCalls):
         self.losses = Losses(subject.model)
         self._settings = Settings(subject.keras)
 
+    @property
+    def tensorflow(self) -> Any:
+        """Return the framework's module."""
+        return self._subject.tensorflow
+
     def __getattr__(self, name: str) -> Any:
         """Return what the program looks for in its own function, such as ``get_concrete_function``."""
         if name == "default":
             raise AttributeError(name)
         return getattr(self.default, name)
+
+    def pace(self) -> Optional[float]:
+        """Return the seconds of a batch from now on, where trials know."""
+        if self._over is not None:
+            return None
+        trials = self._steps or self._search
+        return None if trials is None else trials.pace
 
     def permit(self, unchanged: bool) -> None:
         """Take note of whether the next batch has the weights of the last one for sure."""
@@ -119,7 +134,7 @@ class BatchFunction(TriedCalls):
                 self.stop("nothing can be tried on it")
                 return self.default(data)
             self._steps = Steps(self._session, self._name, search, search.base, self.follow)
-        result = self._steps.step(_Batch(self, data))
+        result = self._steps.step(BatchStep(self, data))
         tidy(self._made, self._steps.wanted)
         return result
 
@@ -133,12 +148,19 @@ class BatchFunction(TriedCalls):
 
     def _waits(self) -> bool:
         """Tell whether what was chosen before the run is not made yet: its batches may be over before that pays."""
-        if self._search is not None or self._steps is not None or self._spent >= EARNED:
+        if self._search is not None or self._steps is not None or self._spent >= self._earned:
             return False
         names = self._session.config.levers
         return any(
             lever.expensive and not self._at_start(lever) for lever in all_levers("keras") if lever.name in names
         )
+
+    @property
+    def _earned(self) -> float:
+        units = self._session.config.trials.units
+        if units is None or self._calls < 3:
+            return EARNED
+        return min(EARNED, ENOUGH * units * (self._spent - self._first) / (self._calls - 2))
 
     # a batch of predict
 
@@ -312,50 +334,6 @@ class BatchFunction(TriedCalls):
                 return function(data)
 
         return call
-
-
-class _Batch(Step):
-    """A step of fit: its batch is taken once, whoever computes with it.
-
-    What does just what the program does takes its iterator: TensorFlow's function for a batch, called by itself, would
-    have random numbers of its own, those of the first step again.
-    """
-
-    def __init__(self, function: BatchFunction, iterator: Any) -> None:
-        self._function = function
-        self._iterator = iterator
-        self._data: Any = None
-        self._signature: Any = None
-
-    def default(self) -> Any:
-        return self._function.default(self._iterator)
-
-    def prepare(self, variant: Variant) -> None:
-        if not variant.same_results:
-            self._data = [next(self._iterator)]
-            self._signature = signature(self._function._subject.tensorflow, self._data)
-
-    def _source(self) -> Any:
-        return self._iterator if self._data is None else iter(self._data)
-
-    def built(self, variant: Variant) -> bool:
-        return (variant.name, self._signature) in self._function.seen
-
-    def keep(self) -> Callable[[], None]:
-        function = self._function
-        return keep(function._subject.tensorflow, function.variables())
-
-    def do(self, variant: Variant) -> Any:
-        function = self._function
-        result = function.made(variant)(self._source())
-        function.seen.add((variant.name, self._signature))
-        return result
-
-    def again(self) -> Any:
-        return self._function.default(self._source())
-
-    def loss(self, result: Any) -> Optional[float]:
-        return self._function.losses.read(result)
 
 
 def _traced(subject: Subject, levers: List[KerasLever], step: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ import functools
 from typing import Any, Callable, Dict
 
 from ...frames import take_out
+from ...progress import weakly
 from ...session import Session
 from ...versions import satisfies
 from ..counting import CallCounter
@@ -37,6 +38,7 @@ def install(session: Session, tensorflow: Any, version: str) -> None:
         if supported and followed[0] < FUNCTIONS and session.tries_or_chosen:
             followed[0] += 1
             trials = self.__dict__[TRIED] = Function(session, tensorflow, self, call)
+            counter.paced(trials.name, weakly(trials.pace))
             return trials
         return functools.partial(call, self)
 

@@ -69,6 +69,13 @@ class Function(TriedCalls):
             self._made.clear()
             self.follow(DEFAULT)
 
+    def pace(self) -> Optional[float]:
+        """Return the seconds of a call from now on, where trials know."""
+        if self._over is not None:
+            return None
+        trials = self._steps or self._search
+        return None if trials is None else trials.pace
+
     def follow(self, variant: Variant) -> None:
         self._settings.follow(variant)
 

@@ -75,3 +75,14 @@ def test_what_a_handler_raises_while_a_result_is_waited_for_is_the_programs(sess
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert not pace.over
+
+
+def test_what_trials_know_of_the_calls_ahead_is_counted_with_for_one_function_of_a_name(session_of, monkeypatch):
+    called = Called(session_of(), monkeypatch, 0.01)
+    called.counter.paced("step", lambda: 0.5)
+    called.run(10)
+    (progress,) = called.session.counters._counters
+    progress.expected = 110
+    assert progress.left() == pytest.approx(50, rel=0.01)
+    called.counter.paced("step", lambda: 0.25)
+    assert progress.left() == pytest.approx(1, rel=0.01)

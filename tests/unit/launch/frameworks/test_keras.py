@@ -7,6 +7,9 @@ import pytest
 
 from modak_deploy.launch.frameworks import keras as adapter
 from modak_deploy.launch.frameworks.keras.batches import Listener, hook
+from modak_deploy.launch.frameworks.keras.functions import BatchFunction
+from modak_deploy.launch.frameworks.keras.kinds import PREDICT, Subject
+from modak_deploy.launch.progress import Counters
 
 
 class CallbackList:
@@ -123,3 +126,35 @@ def test_listeners_are_told_before_or_after_the_programs_callbacks():
         *("ended 4", "program ends"),
         *("program finishes", "finished"),
     ]
+
+
+def test_what_trials_know_of_the_batches_ahead_is_counted_with(session_of):
+    session = session_of(mode="none")
+    session.counters = Counters(session.record, expected=100)
+    callbacks = type("Own", (CallbackList,), {})
+    adapter.install(session, SimpleNamespace(callbacks=SimpleNamespace(CallbackList=callbacks)), "3.15.1")
+    subject = Subject(SimpleNamespace(), SimpleNamespace(), SimpleNamespace(), PREDICT)
+    function: Any = BatchFunction(session, subject, lambda data: data, lambda: None)
+    one: Any = callbacks(10)
+    for ahead, model in ((0.5, SimpleNamespace(predict_function=function)), (None, SimpleNamespace())):
+        function._search = SimpleNamespace(pace=ahead)
+        one._model = model
+        for number in range(10):
+            one.on_predict_batch_begin(number)
+            one.on_predict_batch_end(number)
+        session.counters.write()
+        state = session.record.states["keras: predict"]
+        assert (state["left"] > 40) is (ahead == 0.5), "90 batches of half a second, or a moment"
+
+
+@pytest.mark.parametrize(
+    ("units", "calls", "waits"), [(None, 20, True), (1000, 5, True), (1000, 20, False), (100, 5, False)]
+)
+def test_what_was_chosen_waits_for_a_part_of_the_jobs_batches(session_of, units, calls, waits):
+    """A batch takes 25 ms: twenty of a thousand take half a second, and two of a hundred 50 ms."""
+    session = session_of(mode="none", units=units, levers=["keras-openvino"])
+    subject = Subject(SimpleNamespace(), SimpleNamespace(), SimpleNamespace(), PREDICT)
+    function: Any = BatchFunction(session, subject, lambda data: data, lambda: None)
+    function._calls, function._first = calls + 1, 0.1
+    function._spent = 0.1 + 0.025 * (calls - 1)
+    assert function._waits() is waits
