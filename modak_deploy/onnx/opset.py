@@ -28,7 +28,17 @@ def highest(runtime: str | None) -> int:
     major, minor = (int(part) for part in runtime.split(".")[:2])
     if (major, minor) < min(_BY_RELEASE):
         raise InputError(f"runtime: ONNX Runtime {runtime} is not supported; 1.14 is the oldest that is")
-    return min(installed, _BY_RELEASE.get((major, minor), installed))
+    if (major, minor) in _BY_RELEASE:
+        return min(installed, _BY_RELEASE[major, minor])
+    # A release after those above has at least their opset, and one before the installed may not have that one's.
+    return installed if (major, minor) >= _installed_release() else min(installed, max(_BY_RELEASE.values()))
+
+
+def _installed_release() -> tuple[int, int]:
+    import onnxruntime
+
+    major, minor = (int(part) for part in onnxruntime.__version__.split(".")[:2])
+    return major, minor
 
 
 @cache

@@ -26,7 +26,7 @@ ENTRANCES = {"_engine_run_backward": 2, "backward": 2, "grad": 3}
 
 All passes go through the first one, which 2.2 lacks.
 """
-SIGNS = re.compile(rb"create_graph|is_grads_batched|jacobian|hessian|\b[hv][vp]p\b")
+SIGNS = re.compile(rb"create_graph|is_grads_batched|jacobian|hessian|\b(?:hvp|vhp)\b")
 """In a program's files, these show that it differentiates gradients, now or later."""
 CONFIG = "torch._functorch.config"
 

@@ -224,6 +224,7 @@ def test_functions_that_a_step_uses_are_seen_in_its_graph(torch, function, modul
     [
         ("loss.backward(create_graph=True)", True),
         ("torch.autograd.functional.hvp(loss, x)", True),
+        ("torch.autograd.functional.vhp(loss, x)", True),
         ("loss.backward()  # creates no graph", False),
     ],
 )
