@@ -232,7 +232,8 @@ def _model(deployment: Deployment, series: Series) -> tuple[ScaleModel, Basis] |
     if model is not None:
         return model, "model"
     share = deployment.application.workload.parallel_share
-    return (amdahl(share), "rule") if share is not None else None
+    size = _point(series.asked, series.work).size
+    return (amdahl(share, size), "rule") if share is not None else None
 
 
 def _points(observation: Measurement | Folded, work: Work) -> Iterator[Point]:

@@ -120,9 +120,12 @@ def unknown_count(fitted: Fitted) -> int:
     return max(1, sum(1 for coefficient in fitted.coefficients if coefficient))
 
 
-def amdahl(parallel: float) -> ScaleModel:
-    """Return Amdahl's law for a share of the work that can be spread, from 0 to 1; its seconds are relative."""
-    return ScaleModel((Fitted("Amdahl", (parallel, 1 - parallel), math.nan),), points=0, layouts=0, most=1)
+def amdahl(parallel: float, size: float = 1.0) -> ScaleModel:
+    """Return Amdahl's law for a share of the work that can be spread, from 0 to 1; its seconds are relative.
+
+    The share is that of a problem of ``size``: how a larger one is divided nobody says.
+    """
+    return ScaleModel((Fitted("Amdahl", (parallel / size, 1 - parallel), math.nan),), points=0, layouts=0, most=1)
 
 
 def fit_scale(points: Sequence[Point]) -> ScaleModel | None:

@@ -46,6 +46,8 @@ def plan_of(case):
     workload = {"model": "solver", "unit": "run"}
     if "share" in case:
         workload["parallel_share"] = case["share"]
+    if "samples" in case:
+        workload["samples"] = case["samples"]
     deployment = Deployment.model_validate(
         {
             "application": {

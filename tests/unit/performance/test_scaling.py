@@ -201,3 +201,8 @@ def test_where_laws_differ_the_interval_is_twice_as_wide_as_that():
     apart = math.sqrt((math.log(0.9) ** 2 + math.log(1.1) ** 2) / 2)
     assert interval.value == pytest.approx(10)
     assert math.log(interval.high / interval.value) == pytest.approx(t975(5) * 2 * apart)
+
+
+def test_a_given_share_is_that_of_the_given_size():
+    for size in (1.0, 60000.0):
+        assert amdahl(0.9, size).efficiency(Point(1, 64, size=size)) == pytest.approx(1 / (64 * (0.1 + 0.9 / 64)))
