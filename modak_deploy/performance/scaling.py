@@ -77,8 +77,8 @@ class ScaleModel:
     def interval(self, point: Point, *, level: float = 0.95) -> Interval:
         """Return the predicted seconds; the interval grows with each doubling or halving beyond what was measured.
 
-        It also grows by twice as much as the laws differ there, and where several nodes are asked about and one was
-        measured. ``level`` is 0.95 or 0.9.
+        That counts for the workers and for the size of the problem. It also grows by twice as much as the laws differ
+        there, and where several nodes are asked about and one was measured. ``level`` is 0.95 or 0.9.
         """
         mean = self.seconds(point)
         if math.isnan(self.error) or mean <= 0:
@@ -86,10 +86,13 @@ class ScaleModel:
         spread = sum(f.weight * math.log(max(f.seconds(point), 1e-300) / mean) ** 2 for f in self.laws)
         beyond = max(0.0, math.log2(point.workers / self.most), math.log2(self.least / point.workers))
         beyond += float(point.nodes > 1 and not self.several_nodes)
+        sizes = [size for _, _, _, size in self.measured] or [point.size]
+        beyond += max(0.0, math.log2(point.size / max(sizes)), math.log2(min(sizes) / point.size))
         degrees = self.layouts - max(unknown_count(fitted) for fitted in self.laws)
         factor = t975(degrees) if level > 0.9 else t95(degrees)
         apart = _APART * math.sqrt(spread)
-        half = min(factor * math.hypot(self.error * (1 + _BEYOND * beyond), apart), _MOST_WIDTH)
+        error = self.error + _BEYOND * max(self.error, _LEAST) * beyond
+        half = min(factor * math.hypot(error, apart), _MOST_WIDTH)
         return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
 
     def efficiency(self, point: Point) -> float:

@@ -203,6 +203,21 @@ def test_where_laws_differ_the_interval_is_twice_as_wide_as_that():
     assert math.log(interval.high / interval.value) == pytest.approx(t975(5) * 2 * apart)
 
 
+@pytest.mark.parametrize("size", [1.0, 64.0])
+def test_the_interval_grows_where_the_size_was_not_measured(size):
+    model = fit_scale(points(lambda r, t, s: 10 + 90 * s / r, noise=0.03, sizes=(4.0, 16.0)))
+    widths = [(i := model.interval(Point(1, 8, 1, size=other))).high / i.low for other in (4.0, 8.0, 16.0, size)]
+    assert widths[0] == pytest.approx(widths[2], rel=0.3)
+    assert math.log(widths[3]) > 2 * math.log(max(widths[:3]))
+
+
 def test_a_given_share_is_that_of_the_given_size():
     for size in (1.0, 60000.0):
         assert amdahl(0.9, size).efficiency(Point(1, 64, size=size)) == pytest.approx(1 / (64 * (0.1 + 0.9 / 64)))
+
+
+def test_times_that_follow_a_law_exactly_do_not_tell_for_sure_how_it_goes_on():
+    model = fit_scale([Point(1, ranks, 1, 8.0 / ranks) for ranks in (1, 2, 4, 8)])
+    here, far = model.interval(Point(1, 8)), model.interval(Point(16, 128))
+    assert here.high == pytest.approx(here.low)
+    assert far.high > 1.1 * far.low
