@@ -65,7 +65,8 @@ def answer(finished: Finished) -> str:
 def method(finished: Finished) -> str:
     """Return how it was measured, in one or two sentences."""
     protocol = finished.description.protocol
-    compared = max((repeat.compared for repeat in finished.repeats), default=0)
+    # What the default does not repeat itself is known once it has run twice.
+    compared = max((repeat.compared for repeat in finished.repeats if repeat.block >= 0), default=0)
     results = f"{plural(compared, 'result')} of each run compared with the default's" if compared else "not compared"
     rounds = plural(protocol.most, "round")
     if protocol.least < protocol.most:

@@ -1,10 +1,14 @@
 """Results of deployed jobs for the tests of reports."""
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from modak_deploy.evidence.bundle import archive
+from modak_deploy.evidence.protocol import Protocol, Repeat, settings
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.plan import Plan
@@ -81,3 +85,28 @@ def write_results(folder: Path, plan: Plan, job: dict[str, Any] | None) -> Path:
         JobResult.model_validate_json(json.dumps(job))
         (folder / "job.json").write_text(json.dumps(job))
     return folder
+
+
+def repeat(name: str, block: int, wall: float, **more: Any) -> Repeat:
+    """Return a run of a benchmark as its driver writes it."""
+    values = {"name": name, "block": block, "time": 1, "load": 0.1, "wall": wall, "cpu": wall}
+    return Repeat.model_validate({**values, **more})
+
+
+def drive(folder: Path, configurations: dict[str, str], **change: Any) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Run a benchmark's driver in ``folder`` as a job would, in its ``work``."""
+    work = prepare(folder, configurations, **change)
+    done = subprocess.run([sys.executable, "driver.pyz", "settings.json"], cwd=work, capture_output=True, text=True)
+    return done, work
+
+
+def prepare(folder: Path, configurations: dict[str, str], **change: Any) -> Path:
+    """Write the driver and its settings; ``configurations`` are commands by names."""
+    work = folder / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    (work / "driver.pyz").write_bytes(archive())
+    protocol = Protocol.model_validate({"least": 2, "most": 2, "others": 1000.0, "retries": 0, **change})
+    more = {"outputs": ["out.txt"], "metrics": None, "first_key": "first", "later_key": "later"}
+    entries = [{"name": name, "command": command, "environment": {}} for name, command in configurations.items()]
+    (work / "settings.json").write_text(settings(protocol, entries, **more))
+    return work

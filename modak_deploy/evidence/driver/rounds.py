@@ -104,11 +104,11 @@ class Benchmark:
             record["fault"] = "{}: {}".format(end, tail(os.path.join(run.folder, "output.log")))
         elif self.settings["compare"]:
             results = run.results()
-            record["compared"] = len(results)
             if number == 0:
                 self.reference.learn(results)
             else:
                 record["fault"] = self.reference.fault(results)
+            record["compared"] = len(self.reference.comparable())
         record["fault"] = printable(record["fault"]) if record["fault"] else None
         limit = self.settings["others"] * processors()
         record["disturbed"] = record.get("others", 0.0) > limit

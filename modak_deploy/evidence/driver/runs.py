@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Dict, NoReturn, Optional, Tuple
 
 from .machine import Memory, adopt, busy, used
-from .results import LARGE, Results, contents, number
+from .results import LARGE, Results, contents, metric_numbers
 
 HERE = "/modak-benchmark-directory"
 """Stands for the folder of a run in commands and variables."""
@@ -21,8 +21,6 @@ WORKSPACE = "/modak-benchmark-workspace"
 PLAIN = re.compile(r"[A-Za-z0-9_./@%+=:,-]+")
 LONGEST_SECONDS = 3e11
 """As in ``modak_deploy.model.base``, which is not there where this runs."""
-TIMES = re.compile(r"second|time|duration|rate|throughput|per_s|latency|memory|date|host|pid|path")
-"""Keys of metrics that are not results."""
 
 
 class Run:
@@ -145,10 +143,8 @@ class Run:
 
     def results(self) -> Results:
         """Return what is compared: numbers of metrics, and each output as numbers and as the text between them."""
-        texts: Results = {}
-        for key, value in self.metrics().items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and not TIMES.search(key.lower()):
-                texts["metrics." + key] = ([number(value)], "")
+        own = (self.settings.get("first_key"), self.settings.get("later_key"))
+        texts = metric_numbers({key: value for key, value in self.metrics().items() if key not in own})
         for name in self.settings["outputs"]:
             top = os.path.join(self.work, name)
             paths = [os.path.join(d, f) for d, _, files in os.walk(top) for f in files] if os.path.isdir(top) else [top]

@@ -15,43 +15,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from evidence_parts import digits_plan
+from evidence_parts import digits_plan, drive, prepare, repeat
 from modak_deploy.cli import _mount, app
 from modak_deploy.errors import InputError
 from modak_deploy.evidence import driver
-from modak_deploy.evidence.bundle import archive
 from modak_deploy.evidence.command import protocol_of
 from modak_deploy.evidence.driver.machine import children, resident
 from modak_deploy.evidence.driver.results import Reference, contents, difference
 from modak_deploy.evidence.driver.runs import Run, remove
 from modak_deploy.evidence.finished import Description, read_finished, write_description
 from modak_deploy.evidence.page import render, render_csv
-from modak_deploy.evidence.protocol import Protocol, Repeat, gain, outcomes, read_repeats, settings
+from modak_deploy.evidence.protocol import Protocol, gain, outcomes, read_repeats
 from modak_deploy.evidence.report import report_of_results
-
-
-def repeat(name, block, wall, **more):
-    return Repeat.model_validate(
-        {"name": name, "block": block, "time": 1, "load": 0.1, "wall": wall, "cpu": wall, **more}
-    )
-
-
-def drive(folder, configurations, **change):
-    """Run the driver in ``folder`` as a job would, in its ``work``."""
-    work = prepare(folder, configurations, **change)
-    done = subprocess.run([sys.executable, "driver.pyz", "settings.json"], cwd=work, capture_output=True, text=True)
-    return done, work
-
-
-def prepare(folder, configurations, **change):
-    work = folder / "work"
-    work.mkdir(parents=True, exist_ok=True)
-    (work / "driver.pyz").write_bytes(archive())
-    protocol = Protocol.model_validate({"least": 2, "most": 2, "others": 1000.0, "retries": 0, **change})
-    more = {"outputs": ["out.txt"], "metrics": None, "first_key": "first", "later_key": "later"}
-    entries = [{"name": name, "command": command, "environment": {}} for name, command in configurations.items()]
-    (work / "settings.json").write_text(settings(protocol, entries, **more))
-    return work
 
 
 def test_rounds_are_interleaved_and_a_wrong_result_is_refused(tmp_path):
