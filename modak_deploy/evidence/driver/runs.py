@@ -89,13 +89,13 @@ class Run:
                 process.wait()
             adopt(2.0)
             memory.stop()
-        cpu, after = used() - own, busy()
+        cpu, after, span = used() - own, busy(), time.perf_counter() - begin
         values = {
             "time": int(when), "load": round(load, 2), "code": code, "wall": round(wall, 6), "cpu": round(cpu, 4),
             "peak": memory.peak or None, "memory": memory.values, "step": memory.step,
         }  # fmt: skip
         if before is not None and after is not None:
-            values["others"] = round(max(after - before - cpu, 0.0) / wall, 4)
+            values["others"] = round(max(after - before - cpu, 0.0) / span, 4)
         return values
 
     def here(self, text: str, command: bool = False) -> str:

@@ -1,10 +1,12 @@
 """What counts as a wrong result of a configuration, and what is none."""
 
 import json
+import time
 
 import pytest
 
 from evidence_parts import drive
+from modak_deploy.evidence.driver import runs
 from modak_deploy.evidence.driver.results import Reference
 from modak_deploy.evidence.driver.runs import Run
 from modak_deploy.evidence.protocol import read_repeats
@@ -116,3 +118,13 @@ def test_what_the_default_does_not_repeat_is_not_told_to_be_compared(tmp_path):
     done, work = drive(tmp_path, {"default": "head -c 99 /dev/urandom >out.txt"})
     assert done.returncode == 0, done.stderr
     assert [one.compared for one in read_repeats(work / "benchmark") if one.block >= 0] == [0, 0]
+
+
+def test_what_a_run_leaves_behind_makes_it_no_disturbed_one(tmp_path, monkeypatch):
+    """Until its processes have ended other work goes on, too."""
+    monkeypatch.setattr(runs, "busy", lambda: time.perf_counter() * 0.05)
+    monkeypatch.setattr(runs, "used", lambda: 0.0)
+    monkeypatch.setattr(runs, "adopt", lambda limit: time.sleep(0.5))
+    run = Run({"sample": 0.1}, {"command": "true", "environment": {}}, str(tmp_path / "c0"))
+    run.prepare()
+    assert run.measure(None)["others"] == pytest.approx(0.05, rel=0.1)
