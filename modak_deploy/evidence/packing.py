@@ -32,6 +32,11 @@ import json, os, sys, sysconfig
 paths = [sys.executable, os.path.realpath(sys.executable), *sys.path, sys.prefix, sysconfig.get_path("stdlib")]
 print(json.dumps([p for p in dict.fromkeys(paths) if os.path.exists(p)]))
 """
+_ASK_VERSIONS = """
+import importlib.metadata, json, sys
+packages = {f"{each.metadata['Name']} {each.version}" for each in importlib.metadata.distributions()}
+print(json.dumps([sys.version, *sorted(packages)]))
+"""
 _IN_BASE = ("/", "/usr", "/usr/local")
 
 
@@ -129,12 +134,26 @@ def _copy(paths: Sequence[Path], tree: Path) -> None:
             shutil.copy2(path, inside)  # a link's content: what it leads to may lie elsewhere
 
 
-def _closure(python: Path) -> list[Path]:
-    """Return the files and folders of a Python environment: program, standard library, packages, shared libraries."""
-    done = subprocess.run([python, "-I", "-c", _ASK], capture_output=True, text=True)
+def versions(python: Path) -> list[str]:
+    """Return the version of a Python and those of the packages that it has."""
+    return _answer(python, _ASK_VERSIONS)
+
+
+def _answer(python: Path, code: str) -> list[str]:
+    """Return what a Python answers, without the user's own settings."""
+    try:
+        done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True)
+    except OSError as error:
+        raise InputError(f"--python: {python} cannot be run: {error.strerror}") from None
     if done.returncode:
         raise InputError(f"--python: {python} cannot be run: {done.stderr.strip()[-200:]}")
-    paths = [Path(path) for path in json.loads(done.stdout) if path not in _IN_BASE]
+    answer: list[str] = json.loads(done.stdout)
+    return answer
+
+
+def _closure(python: Path) -> list[Path]:
+    """Return the files and folders of a Python environment: program, standard library, packages, shared libraries."""
+    paths = [Path(path) for path in _answer(python, _ASK) if path not in _IN_BASE]
     links = [path for path in paths if path.is_symlink()]
     while links:  # python -> python3 -> /usr/bin/python3: every one on the way
         link = links.pop()

@@ -1,5 +1,6 @@
 """The study of Jordan et al. (HPEC 2019) as one command: the same workload natively and in containers."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -9,11 +10,13 @@ from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from modak_deploy.discovery.hardware import parse_colons
 from modak_deploy.errors import InputError, JobError
 from modak_deploy.evidence.bundle import archive
+from modak_deploy.evidence.driver.machine import processors
 from modak_deploy.evidence.driver.rounds import TASKS
 from modak_deploy.evidence.finished import Description, Finished, read_finished, write_description
-from modak_deploy.evidence.packing import KINDS, Packed, lacking, make_tree, outside, pack
+from modak_deploy.evidence.packing import KINDS, Packed, lacking, make_tree, outside, pack, versions
 from modak_deploy.evidence.protocol import Protocol, settings
 from modak_deploy.performance.recording import FIRST, LATER
 from modak_deploy.shell import join
@@ -75,7 +78,8 @@ def carry_out(study: Study, results: Path, work: Path, say: Callable[[str], None
     """
     check_study(study)
     able = []
-    for kind in study.kinds:
+    # The driver compares with the first one.
+    for kind in sorted(dict.fromkeys(study.kinds), key=lambda kind: kind != "native"):
         if why := lacking(kind):
             say(f"{kind} is left out: {why}")
         else:
@@ -127,13 +131,34 @@ def _measure(
     # The study reports fixed numbers of runs; no interval ends it.
     protocol = Protocol(least=study.runs, most=study.runs, width=1.0, seconds=10**7, others=study.others)
     compared = {"outputs": ["result.json"], "metrics": "metrics.json"}
-    driver_settings = settings(protocol, entries, **compared, first_key=FIRST, later_key=LATER)
+    origin = _origin(study, len(ways) > 1)
+    driver_settings = settings(protocol, entries, **compared, first_key=FIRST, later_key=LATER, origin=origin)
     _stage(study, folder, driver_settings)
     _drive(folder, say)
     notes = [note for way in ways for note in way.notes]
     title = f"{network.upper()} {phase}"
     write_description(folder, Description(title=title, default="native", protocol=protocol, notes=notes))
     return read_finished(folder)
+
+
+def _origin(study: Study, packed: bool) -> dict[str, object]:
+    """Return what the times depend on beside the options, so that an interrupted study does not go on with others.
+
+    Files that a Python environment gains by being used do not count, as its versions do.
+    """
+    with as_file(files("modak_deploy.evidence").joinpath("data", _PROGRAM)) as shipped:
+        try:
+            program = (study.script or shipped).read_bytes()
+            base = study.base.stat() if packed and study.base is not None else None
+            processor = parse_colons(Path("/proc/cpuinfo").read_text(errors="replace")).get("model name")
+        except OSError as error:
+            raise InputError(f"{error.filename}: the study cannot be prepared: {error.strerror}") from None
+    return {
+        "program": hashlib.sha256(program).hexdigest(),
+        "versions": versions(study.python),
+        "base": None if base is None else [str(study.base), base.st_size, base.st_mtime_ns],
+        "machine": [processor, processors()],
+    }
 
 
 def _drive(folder: Path, say: Callable[[str], None]) -> None:
@@ -162,7 +187,10 @@ def _stage(study: Study, folder: Path, driver_settings: str) -> None:
     """Write what the driver needs; repeats of another study are not gone on with."""
     kept = folder / "settings.json"
     if kept.is_file() and kept.read_text() != driver_settings:
-        raise InputError(f"{folder}: it holds another study; remove it, or name another folder with --results")
+        raise InputError(
+            f"{folder}: it holds another study, of other options, software or hardware; remove it, or name another "
+            "folder with --results"
+        )
     try:
         (folder / "app").mkdir(parents=True, exist_ok=True)
         (folder / "driver.pyz").write_bytes(archive())

@@ -323,3 +323,34 @@ def test_the_networks_have_the_studys_layers(monkeypatch):
     for build, expected in (("small", (10, 3, 2, 2)), ("large", (28, 8, 4, 6))):
         kinds = Counter(program[build]())
         assert (kinds.total(), kinds["Conv2D"], kinds["Dense"], kinds["Dropout"]) == expected
+
+
+def changed_program(monkeypatch, program):
+    program.write_text(PROGRAM + "# other\n")
+
+
+def other_packages(monkeypatch, program):
+    monkeypatch.setattr(study, "versions", lambda python: ["3.13.1", "keras 9.9"])
+
+
+def other_machine(monkeypatch, program):
+    monkeypatch.setattr(study, "processors", lambda: 4096)
+
+
+@pytest.mark.parametrize("change", [changed_program, other_packages, other_machine])
+def test_a_study_does_not_go_on_with_other_software_or_hardware(tmp_path, program, monkeypatch, change):
+    carry_out(tiny(program, phases=["training"]), tmp_path, tmp_path / "work", lambda text: None)
+    change(monkeypatch, program)
+    with pytest.raises(InputError, match="it holds another study"):
+        carry_out(tiny(program, phases=["training"]), tmp_path, tmp_path / "work", lambda text: None)
+
+
+def test_the_native_runs_are_what_all_others_are_compared_with(tmp_path, program, monkeypatch):
+    monkeypatch.setattr(study, "lacking", lambda kind: None)
+    monkeypatch.setattr(study, "make_tree", lambda base, python, work: work / "tree")
+    broken = {"native": [], "sandbox": ["false"]}
+    monkeypatch.setattr(study, "pack", lambda kind, tree, work, say: packing.Packed(kind, broken[kind], None))
+    monkeypatch.setattr(study, "outside", lambda kind, python: None)
+    asked = tiny(program, kinds=["sandbox", "native", "native"], phases=["training"], base=tmp_path)
+    (finished,) = carry_out(asked, tmp_path / "results", tmp_path / "work", lambda text: None)
+    assert [(one.name, len(one.counted)) for one in finished.outcomes] == [("native", 2), ("sandbox", 0)]
