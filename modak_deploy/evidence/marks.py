@@ -19,6 +19,8 @@ from modak_deploy.terminal import visible
 WIDTH, HEIGHT = 440, 300
 """Of a drawing with axes, in its own units: text of 12 units can be read at 360 pixels."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 14, 12, 44
+_LEAST = 1e-100
+"""Of what is drawn to a logarithmic scale, as is its reciprocal the most: a ratio that a target reports may be any."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def scale_of(values: Sequence[float], *, zero: bool = False, logarithmic: bool =
     finite = [value for value in values if math.isfinite(value) and (value > 0 or not logarithmic)] or [1.0]
     low, high = min(finite), max(finite)
     if logarithmic:
+        low, high = (min(max(end, _LEAST), 1 / _LEAST) for end in (low, high))
         margin = max((high / low) ** 0.04, 1.02)
         return Scale(low / margin, high * margin, True)
     low = min(low, 0.0) if zero else low

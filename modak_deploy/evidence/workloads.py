@@ -1,6 +1,7 @@
 """What was measured of a workload as a section of a report: gains, levers, containers, scaling and regret."""
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from modak_deploy.evidence.marks import Axes, Line, Mark, lines
 from modak_deploy.evidence.view import Drawing, Emphasis, Figure, Intervals, Part, Row, Section, Table, Tone, Value
 from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Ratio
 from modak_deploy.performance.laws import Point
-from modak_deploy.performance.scaletable import Series, series_of
+from modak_deploy.performance.scaletable import Series, layouts_of, series_of
 from modak_deploy.performance.scaling import SPARE, fit_scale
 from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval
 from modak_deploy.util.text import plural
@@ -334,52 +335,57 @@ def _by_model(records: Iterable[Measurement | Ratio]) -> dict[str, list[Measurem
 
 def _scaling(series: Series, layouts: int) -> tuple[Section, list[Value]]:
     model = fit_scale(series.points)
-    points = [(float(p.workers), p.seconds) for p in series.points]
-    drawn = [Line("measured", points, "s2", dots=True, joined=False)]
+    sizes = {point.size for point in series.points}
+    drawn_size = max(series.points, key=lambda point: point.workers).size
     rows: list[list[str]] = []
     numbers: list[Value] = []
-    measured: dict[int, list[float]] = {}
-    for point in series.points:
-        measured.setdefault(point.workers, []).append(point.seconds)
-    wanted = {point.workers: point for point in sorted([*series.layouts(), *series.points], key=lambda p: p.workers)}
-    band, fitted = [], []
-    for workers, point in wanted.items():
-        seen = measured.get(workers)
-        row = [str(workers), values.seconds(sum(seen) / len(seen)) if seen else "-"]
-        if model is not None:
-            predicted, efficiency = model.interval(_plain(point)), model.efficiency(_plain(point))
-            band.append((float(workers), predicted.low, predicted.high))
-            fitted.append((float(workers), predicted.value))
-            between = f"{values.seconds(predicted.low)} to {values.seconds(predicted.high)}"
-            row += [values.seconds(predicted.value), between, values.percent(efficiency)]
-            numbers.append(
-                Value(series.title, f"{workers} workers", "predicted time", predicted.value, predicted.low,
-                      predicted.high, "s", "model")
-            )  # fmt: skip
-        else:
+    predictions: dict[float, Interval] = {}
+    for (nodes, ranks, threads, size), seen in layouts_of(series, model).items():
+        point = Point(nodes, ranks, threads, size=size)
+        name = _layout_text(point, sized=len(sizes) > 1)
+        row = [name, values.seconds(statistics.median(seen)) if seen else "-"]
+        if model is None:
             row += ["-", "-", "-"]
-        numbers += [
-            Value(series.title, f"{workers} workers", "time", t, unit="s", basis="measurement") for t in seen or ()
-        ]
+        else:
+            predicted = model.interval(point)
+            if size == drawn_size:
+                predictions[float(point.workers)] = predicted
+            between = f"{values.seconds(predicted.low)} to {values.seconds(predicted.high)}"
+            row += [values.seconds(predicted.value), between, values.percent(model.efficiency(point))]
+            ends = predicted.low, predicted.high
+            numbers.append(Value(series.title, name, "predicted time", predicted.value, *ends, "s", "model"))
+        numbers += [Value(series.title, name, "time", seconds, unit="s", basis="measurement") for seconds in seen]
         rows.append(row)
-    if model is not None:
-        drawn.insert(0, Line("predicted, with its 95 % interval", fitted, "s1", band))
-    axes = Axes(f"Time of a unit over ranks and threads: {series.title}", "ranks x threads", "time of a unit",
-                y_text=values.seconds, x_log=True, y_log=True)  # fmt: skip
     answer = (
         f"{layouts} layouts were measured; a law needs {SPARE + 2} or more that agree."
         if model is None
         else f"The time follows {model.law}; layouts that were held out are predicted to {values.percent(model.error)}."
     )
-    key = [(line.kind, line.label) for line in drawn]
+    size_text = f" All for a size of {drawn_size:g}; the table has the other sizes." if len(sizes) > 1 else ""
+    drawn = _drawn([point for point in series.points if point.size == drawn_size], predictions)
+    axes = Axes(f"Time of a unit over ranks and threads: {series.title}", "ranks x threads", "time of a unit",
+                y_text=values.seconds, x_log=True, y_log=True)  # fmt: skip
     parts: list[Part] = [
-        Drawing("Time over ranks", "Both axes are logarithmic: a straight line down is perfect scaling.",
-                lines(axes, drawn), key),
-        Table("Layouts", "Efficiency compares with one worker.",
-              ["Ranks x threads", "Measured", "Predicted", "95 % interval", "Efficiency"], rows),
+        Drawing("Time over ranks", f"Both axes are logarithmic: a straight line down is perfect scaling.{size_text}",
+                lines(axes, drawn), [(line.kind, line.label) for line in drawn]),
+        Table("Layouts", "Measured: the median. Efficiency compares with one worker.",
+              ["Layout", "Measured", "Predicted", "95 % interval", "Efficiency"], rows),
     ]  # fmt: skip
     return Section(f"Scaling of {series.title}", answer, (), parts), numbers
 
 
-def _plain(point: Point) -> Point:
-    return Point(point.nodes, point.ranks, point.threads, size=point.size)
+def _layout_text(point: Point, *, sized: bool) -> str:
+    threads = f" of {plural(point.threads, 'thread')}" if point.threads > 1 else ""
+    nodes = f" on {point.nodes} nodes" if point.nodes > 1 else ""
+    return f"{plural(point.ranks, 'rank')}{threads}{nodes}" + (f", size {point.size:g}" if sized else "")
+
+
+def _drawn(points: Sequence[Point], predictions: Mapping[float, Interval]) -> list[Line]:
+    """Return what was measured, and what the laws predict for each number of workers, if there are laws."""
+    dots = Line("measured", [(float(p.workers), p.seconds) for p in points], "s2", dots=True, joined=False)
+    if not predictions:
+        return [dots]
+    workers = sorted(predictions)
+    band = [(count, predictions[count].low, predictions[count].high) for count in workers]
+    line = [(count, predictions[count].value) for count in workers]
+    return [Line("predicted, with its 95 % interval", line, "s1", band), dots]

@@ -113,7 +113,7 @@ def _series_value(series: Series) -> dict[str, Any]:
         "series": series.title,
         "error": None if model is None else model.error,
         "laws": laws,
-        "layouts": [_layout(*layout, model) for layout in _layouts(series, model).items()],
+        "layouts": [_layout(*layout, model) for layout in layouts_of(series, model).items()],
     }
 
 
@@ -151,7 +151,7 @@ _Layout = tuple[int, int, int, float]
 """Nodes, ranks, threads, size."""
 
 
-def _layouts(series: Series, model: ScaleModel | None) -> dict[_Layout, list[float]]:
+def layouts_of(series: Series, model: ScaleModel | None) -> dict[_Layout, list[float]]:
     """Return the layouts of the table in their order, each with the seconds that were measured."""
     measured: dict[_Layout, list[float]] = {}
     for p in series.points:
@@ -162,7 +162,7 @@ def _layouts(series: Series, model: ScaleModel | None) -> dict[_Layout, list[flo
 
 
 def _rows(series: Series, model: ScaleModel | None) -> Iterator[str]:
-    for (nodes, ranks, threads, size), values in _layouts(series, model).items():
+    for (nodes, ranks, threads, size), values in layouts_of(series, model).items():
         row = f"  {nodes:>5}  {ranks:>5}  {threads:>7}  {size:>8.6g}  "
         row += f"{statistics.median(values):>9.4g} s" if values else f"{'-':>11}"
         if model is not None:

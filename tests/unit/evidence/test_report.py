@@ -24,6 +24,9 @@ from modak_deploy.evidence.report import (
     run_folders,
     write_job_reports,
 )
+from modak_deploy.evidence.workloads import scaling_sections
+from modak_deploy.model.application import Workload
+from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
 from modak_deploy.model.plan import Plan
 
 ATTACKS = json.loads((Path(__file__).parents[2] / "data" / "evidence" / "attacks.json").read_text())
@@ -305,3 +308,32 @@ def test_reports_cost_other_commands_nothing():
         "import sys, modak_deploy.cli; sys.exit(any(name.startswith('modak_deploy.evidence') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("gain", [0.0, 5e-324, 1e-320, 1.7e308])
+def test_any_gain_that_a_target_reports_is_drawn(tmp_path, plan, gain):
+    trials = [{**TUNING["trials"][1], "gain": gain}, *TUNING["trials"]]
+    tuning = {**TUNING, "trials": trials, "settled": [{**TUNING["settled"][0], "gain": gain}]}
+    page = page_of(write_results(tmp_path / "x", plan, job_values(plan, tuning=tuning)))
+    assert "What was tried while it ran" in page.text
+
+
+def test_times_of_other_sizes_are_rows_of_their_own():
+    records = [
+        Measurement(
+            type="hpc",
+            workload=Workload(model="solver", unit="run", samples=samples),
+            hardware=Hardware(microarchitecture="zen2", cores=8),
+            configuration=Configuration(ranks=ranks),
+            runs=[Run(total=seconds) for seconds in (samples / ranks, samples / ranks, 3 * samples / ranks)],
+            provenance=Provenance(source="a law", date="2026-01-01", method="computed"),
+        )
+        for samples in (100, 8000)
+        for ranks in (1, 2, 4, 8)
+    ]
+    ((section, numbers),) = scaling_sections(records)
+    rows = {row[0]: row[1] for row in section.parts[1].rows}
+    assert (rows["4 ranks, size 100"], rows["4 ranks, size 8000"]) == ("25 s", "33.3 min")
+    assert "All for a size of 100;" in section.parts[0].summary
+    measured = [one.value for one in numbers if (one.subject, one.quantity) == ("4 ranks, size 100", "time")]
+    assert measured == pytest.approx([25.0])
