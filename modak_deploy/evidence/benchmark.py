@@ -28,7 +28,7 @@ from modak_deploy.model.measurement import Measurement, Run
 from modak_deploy.model.plan import Plan, Source
 from modak_deploy.model.request import ExactConfiguration, Request
 from modak_deploy.optimiser import make_plan
-from modak_deploy.performance.recording import FIRST, LATER, MOST_UNITS, check_recordable, measurement_of
+from modak_deploy.performance.recording import FIRST, LATER, check_recordable, measurement_of
 from modak_deploy.planning import plan_deployment, with_image
 from modak_deploy.schedulers import options
 from modak_deploy.transport.base import Transport
@@ -192,11 +192,7 @@ def measurements_of(finished: Finished, catalogue: Catalogue) -> list[Measuremen
 
 
 def _run(repeat: Repeat, asked: int) -> Run:
-    units = repeat.unit_seconds
-    if repeat.first is None and units and 1 < asked <= MOST_UNITS:  # the launcher counted units that may be smaller
-        steady = sum(units[1:]) / len(units[1:]) * (repeat.units or 1) / asked
-        units = [steady + (repeat.compile or 0.0), *[steady] * (asked - 1)]
-        units = units if sum(units) <= repeat.wall else []
+    units = repeat.unit_seconds(asked)
     return Run(
         total=repeat.wall,
         first=units[0] if units else None,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from modak_deploy.errors import InputError
-from modak_deploy.model.base import LONGEST_SECONDS, Line, Model, NonNegative, Positive, Seconds, Text
+from modak_deploy.model.base import LONGEST_SECONDS, Line, Model, NonNegative, Positive, Seconds, SecondsAboveZero, Text
 from modak_deploy.performance.recording import MOST_UNITS
 from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval, t975
 from modak_deploy.reported import MAX_TIME
@@ -76,26 +76,25 @@ class Repeat(Model):
     memory: list[NonNegative] = []
     """Resident bytes of all its processes over time."""
     step: Seconds = 0.1
-    first: Seconds | None = None
-    later: list[Seconds] = []
+    first: SecondsAboveZero | None = None
+    later: list[SecondsAboveZero] = []
     start: Seconds | None = None
     compile: Seconds | None = None
     steady: Seconds | None = None
     units: NonNegative | None = None
     elapsed: Seconds | None = None
 
-    @property
-    def unit_seconds(self) -> list[float]:
-        """Seconds of the first and of each later unit; empty where nobody told them."""
+    def unit_seconds(self, asked: int) -> list[float]:
+        """Return the seconds of each of the workload's ``asked`` units in their order; empty where nobody told them."""
         if self.first is not None:
             units = [self.first, *self.later]
-        elif self.steady and self.units and self.units > 1:
-            count = min(self.units, MOST_UNITS)
-            unit = self.steady * self.units / count
-            units = [unit + (self.compile or 0.0), *[unit] * (count - 1)]
+        elif self.steady and self.units and self.units > 1 and 1 < asked <= MOST_UNITS:
+            # The launcher counts units of its own, such as steps of an epoch.
+            unit = self.steady * self.units / asked
+            units = [unit + (self.compile or 0.0), *[unit] * (asked - 1)]
         else:
             return []
-        return units if sum(units) <= self.wall else []
+        return units if min(units) > 0 and sum(units) <= self.wall else []
 
 
 def read_repeats(folder: Path, names: Sequence[str] = ("repeats.jsonl",)) -> list[Repeat]:

@@ -1,22 +1,56 @@
-"""What a benchmark's driver wrote is read within bounds that it keeps itself."""
+"""What a benchmark's driver wrote is read within bounds that it keeps itself, and what it amounts to."""
 
+import json
 import math
 
 import pytest
 
+from evidence_parts import digits_plan, repeat
+from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.errors import InputError
+from modak_deploy.evidence.benchmark import measurements_of
 from modak_deploy.evidence.driver.runs import seconds
-from modak_deploy.evidence.protocol import Repeat
+from modak_deploy.evidence.finished import Description, Finished
+from modak_deploy.evidence.protocol import Protocol, outcomes, read_repeats
 from modak_deploy.model.base import LONGEST_SECONDS
+from modak_deploy.performance.matching import own_phases
 
 
-def repeat(wall: float) -> Repeat:
-    return Repeat.model_validate({"name": "default", "block": 0, "time": 1, "load": 0.1, "wall": wall, "cpu": 1.0})
-
-
-def test_the_driver_bounds_times_as_models_do() -> None:
+def test_the_driver_bounds_times_as_models_do():
     below = math.nextafter(LONGEST_SECONDS, 0)
     assert seconds(below)
     assert not any(seconds(value) for value in (LONGEST_SECONDS, 10**400, math.nan, 0, True))
-    assert repeat(below).wall == below
+    assert repeat("default", 0, below, cpu=1.0).wall == below
     with pytest.raises(ValueError, match="less than or equal to"):
-        repeat(math.nextafter(LONGEST_SECONDS, math.inf))
+        repeat("default", 0, math.nextafter(LONGEST_SECONDS, math.inf), cpu=1.0)
+
+
+def test_a_unit_without_a_time_is_no_repeat(tmp_path):
+    line = json.loads(repeat("x", 0, 2.0, first=1.0, later=[0.5]).model_dump_json())
+    (tmp_path / "repeats.jsonl").write_text(json.dumps(line | {"later": [0.0]}) + "\n")
+    with pytest.raises(InputError, match=r"repeats\.jsonl:1: not a repeat"):
+        read_repeats(tmp_path)
+
+
+def recorded(folder, asked, **more):
+    plan = digits_plan(application={"workload": {"model": "mnist-cnn", "unit": "epoch", "units": asked}})
+    name = plan.chosen.name
+    repeats = [repeat(name, block, 3.0, steady=0.001, compile=0.5, elapsed=2.5, **more) for block in range(3)]
+    description = Description(title="x", default=name, protocol=Protocol(), plans=[plan])
+    (record,) = measurements_of(Finished(description, repeats, outcomes(repeats), folder), load_catalogue())
+    return record
+
+
+@pytest.mark.parametrize("counted", [1500, 500, 4])
+def test_units_that_the_launcher_counts_are_recorded_as_those_of_the_workload(tmp_path, counted):
+    record = recorded(tmp_path, 4, units=counted)
+    phases = own_phases(record.runs[0], record)
+    assert phases.steady == pytest.approx(0.001 * counted / 4)
+    assert phases.total == pytest.approx(3.0)
+
+
+def test_of_a_single_unit_the_whole_is_recorded(tmp_path):
+    """A launcher that counts steps tells nothing of it: the run is not its start and one step."""
+    record = recorded(tmp_path, 1, units=1500)
+    assert own_phases(record.runs[0], record).total == pytest.approx(3.0)
+    assert not record.by_phases
