@@ -197,7 +197,7 @@ def _run(repeat: Repeat, asked: int) -> Run:
         total=repeat.wall,
         first=units[0] if units else None,
         later=units[1:],
-        block=repeat.block,
+        block=repeat.number,
         load=repeat.load,
         time=repeat.time or None,
     )

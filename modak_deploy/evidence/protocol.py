@@ -21,6 +21,8 @@ MAD = 1.4826
 DEVIATIONS, LEAST_APART = 3.5, 0.05
 FEWEST = 8
 """Runs from which on there are outliers: of fewer nobody can say what is usual."""
+_TASK, _SESSION, _SESSIONS = 100_000, 10**10, 10**6
+"""Rounds between those of two tasks, and of two attempts, where the rounds of all have one numbering."""
 Load = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 """Processes that want a processor, on average."""
 
@@ -58,6 +60,8 @@ class Repeat(Model):
     name: Line
     block: Annotated[int, Field(ge=-1, le=10**9)]
     """Number of the round; -1 for the warm-up."""
+    session: Annotated[int, Field(ge=0, lt=_SESSIONS)] = 0
+    """Number of the attempt of the job: that before may have been on another machine, or hours ago."""
     attempt: NonNegative = 0
     fault: Text | None = None
     """Why its configuration does not count."""
@@ -83,6 +87,11 @@ class Repeat(Model):
     steady: Seconds | None = None
     units: NonNegative | None = None
     elapsed: Seconds | None = None
+
+    @property
+    def number(self) -> int:
+        """Number of the round among those of all attempts of the job, of which each compares its own runs alone."""
+        return self.session * _SESSION + self.block
 
     def unit_seconds(self, asked: int) -> list[float]:
         """Return the seconds of each of the workload's ``asked`` units in their order; empty where nobody told them."""
@@ -114,7 +123,7 @@ def read_repeats(folder: Path, names: Sequence[str] = ("repeats.jsonl",)) -> lis
             except (ValidationError, ValueError, RecursionError) as error:
                 reason = str(error).splitlines()[0]
                 raise InputError(f"{path}:{number}: not a repeat of a benchmark: {reason}") from None
-            block = repeat.block if repeat.block < 0 else repeat.block + task * 100_000
+            block = repeat.block if repeat.block < 0 else repeat.block + task * _TASK
             repeats.append(repeat.model_copy(update={"block": block}))
     return repeats
 
@@ -172,7 +181,7 @@ def outcomes(repeats: Sequence[Repeat]) -> list[Outcome]:
 
 
 def _last_of_each(rounds: Sequence[Repeat]) -> list[Repeat]:
-    return list({repeat.block: repeat for repeat in rounds}.values())
+    return list({repeat.number: repeat for repeat in rounds}.values())
 
 
 def _without_outliers(repeats: Sequence[Repeat]) -> Sequence[Repeat]:
@@ -187,7 +196,7 @@ def _without_outliers(repeats: Sequence[Repeat]) -> Sequence[Repeat]:
 
 def gain(default: Outcome, other: Outcome) -> Interval:
     """Return how many times as fast as the default a configuration is, by rounds where both have enough in common."""
-    blocks = [{repeat.block: repeat.wall for repeat in outcome.counted} for outcome in (default, other)]
+    blocks = [{repeat.number: repeat.wall for repeat in outcome.counted} for outcome in (default, other)]
     paired = paired_ratio_interval(*blocks)
     return paired or ratio_interval(Moments.of_values(default.walls), Moments.of_values(other.walls))
 

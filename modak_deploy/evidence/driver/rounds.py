@@ -51,6 +51,8 @@ class Benchmark:
         self.began = time.monotonic()
         self.reference = Reference(settings["tolerance"])
         self.dropped: Dict[int, str] = {}
+        self.session = 0
+        """Number of the attempt: another one may be on another machine, so that only runs of one are pairs."""
 
     def alone(self) -> None:
         """Let no other driver measure in the same folder at the same time."""
@@ -74,6 +76,7 @@ class Benchmark:
         default = self.configurations[0]["name"]
         # A fault of the default has ended that attempt, and may have been the machine's: this one sees for itself.
         self.records = [record for record in kept if record["name"] != default or not record["fault"]]
+        self.session = max([record.get("session", 0) + 1 for record in kept], default=0)
         with open(self.path + ".part", "w") as file:
             file.writelines(json.dumps(record) + "\n" for record in self.records)
             file.flush()
@@ -94,7 +97,9 @@ class Benchmark:
         configuration = self.configurations[number]
         run = Run(self.settings, configuration, os.path.join(os.getcwd(), self.runs, f"c{number}"))
         run.prepare()
-        record = {"name": configuration["name"], "block": block, "attempt": attempt, "fault": None}
+        record = {
+            "name": configuration["name"], "session": self.session, "block": block, "attempt": attempt, "fault": None,
+        }  # fmt: skip
         record.update(run.measure(self.limit(number)))
         run.check_inputs()
         record.update(run.phases())

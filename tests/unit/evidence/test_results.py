@@ -9,7 +9,7 @@ from evidence_parts import drive
 from modak_deploy.evidence.driver import runs
 from modak_deploy.evidence.driver.results import Reference
 from modak_deploy.evidence.driver.runs import Run
-from modak_deploy.evidence.protocol import read_repeats
+from modak_deploy.evidence.protocol import gain, outcomes, read_repeats
 
 
 def results(folder, outputs):
@@ -128,3 +128,20 @@ def test_what_a_run_leaves_behind_makes_it_no_disturbed_one(tmp_path, monkeypatc
     run = Run({"sample": 0.1}, {"command": "true", "environment": {}}, str(tmp_path / "c0"))
     run.prepare()
     assert run.measure(None)["others"] == pytest.approx(0.05, rel=0.1)
+
+
+def test_runs_of_two_attempts_are_no_pair(tmp_path):
+    """The second attempt may be on another machine."""
+    line = {"block": -1, "attempt": 0, "fault": None, "time": 1, "load": 0.1, "code": 0, "cpu": 1.0, "disturbed": False}
+    earlier = tmp_path / "attempts" / "1" / "work" / "benchmark"
+    earlier.mkdir(parents=True)
+    repeats = [("default", -1), ("default", -1), ("other", -1), ("default", 0)]
+    text = "".join(json.dumps({**line, "name": name, "block": block, "wall": 1000.0}) + "\n" for name, block in repeats)
+    (earlier / "repeats.jsonl").write_text(text)
+    both = {"default": "sleep 0.05; echo 1 >out.txt", "other": "sleep 0.05; echo 1 >out.txt"}
+    done, work = drive(tmp_path, both, least=4, most=4)
+    assert "goes on after 4 repeats" in done.stdout
+    default, other = outcomes(read_repeats(work / "benchmark"))
+    assert [one.block for one in default.counted] == [0, 1, 2, 3]
+    assert [one.block for one in other.counted] == [0, 1, 2, 3]
+    assert gain(default, other).value == pytest.approx(1, rel=0.5)
