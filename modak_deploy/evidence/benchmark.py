@@ -14,7 +14,7 @@ from modak_deploy.errors import JobError
 from modak_deploy.evidence.bundle import archive
 from modak_deploy.evidence.configurations import Wanted, check_supported, entry, plans_of
 from modak_deploy.evidence.finished import DESCRIPTION, REPEATS, Description, Finished, read_finished, write_description
-from modak_deploy.evidence.protocol import Protocol, Repeat, settings
+from modak_deploy.evidence.protocol import Outcome, Protocol, Repeat, settings
 from modak_deploy.images.store import realise
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import Jobs
@@ -35,10 +35,7 @@ from modak_deploy.transport.base import Transport
 from modak_deploy.transport.connect import check_reachable
 
 DRIVER, SETTINGS, LAUNCHER = "modak_benchmark.pyz", "settings.json", "modak_launch.zip"
-METHOD = (
-    "modak benchmark: whole processes in interleaved rounds of random order on one node, wall time; disturbed runs "
-    "and outliers are left out, and results were compared with the default's."
-)
+METHOD = "modak benchmark: whole processes in interleaved rounds of random order on one node, wall time"
 
 
 @dataclass(frozen=True)
@@ -187,8 +184,19 @@ def measurements_of(finished: Finished, catalogue: Catalogue) -> list[Measuremen
         runs = [_run(repeat, plan.application.workload.units) for repeat in outcome.counted]
         source = f"modak benchmark of {plan.name} on {plan.target.name}, {finished.repeats[0].time}"
         when = float(outcome.counted[0].time)
-        moved.append(measurement_of(plan, runs, catalogue, when=when, source=source, method=METHOD))
+        moved.append(
+            measurement_of(plan, runs, catalogue, when=when, source=source, method=_method(outcome, finished.default))
+        )
     return moved
+
+
+def _method(outcome: Outcome, default: Outcome) -> str:
+    """Return how a configuration was measured, in a sentence."""
+    disturbed = outcome.is_disturbed or default.is_disturbed
+    left_out = "disturbed runs and outliers are left out"
+    runs = "outliers are left out, and other work disturbed the runs" if disturbed else left_out
+    compared = any(repeat.compared for repeat in [*outcome.counted, *default.counted])
+    return f"{METHOD}; {runs}, and results were {'' if compared else 'not '}compared with the default's."
 
 
 def _run(repeat: Repeat, asked: int) -> Run:

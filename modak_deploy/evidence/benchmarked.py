@@ -82,8 +82,9 @@ def _figures(finished: Finished) -> Iterator[Figure]:
     compared, description = _compared(finished), finished.description
     mean = finished.default.mean
     half = values.percent((mean.high - mean.value) / mean.value)
-    plus_minus = "\N{PLUS-MINUS SIGN}"
-    yield Figure("Default", values.seconds(mean.value), f"{description.default}, {plus_minus} {half}")
+    several = len(finished.default.counted) > 1
+    spread = f"\N{PLUS-MINUS SIGN} {half}" if several else "one run"
+    yield Figure("Default", values.seconds(mean.value), f"{description.default}, {spread}")
     ratios = {outcome.name: ratio for outcome, ratio in compared}
     ratios[description.default] = Interval(1.0, 1.0, 1.0)
     best = max(ratio.value for ratio in ratios.values())
@@ -132,6 +133,7 @@ def _row(outcome: Outcome, ratio: Interval, finished: Finished) -> Row:
     label = outcome.name + (" (modak's choice)" if outcome.name == finished.description.choice else "")
     between = "" if is_default else values.between(ratio.low, ratio.high)
     note = f"{values.seconds(outcome.mean.value)}, {plural(len(outcome.counted), 'run')}"
+    note += ", all disturbed by other work" if outcome.is_disturbed else ""
     mark = Mark(ratio.value, ratio.low, ratio.high, None, emphasis)
     return Row(label, values.times(ratio.value), between, note, mark, emphasis)
 
@@ -150,10 +152,8 @@ def time_rows(finished: Finished) -> list[list[str]]:
         rows.append(
             [
                 outcome.name,
-                *(
-                    f"{value:.3f}"
-                    for value in (outcome.mean.value, min(outcome.walls), max(outcome.walls), outcome.deviation)
-                ),
+                *(f"{value:.3f}" for value in (outcome.mean.value, min(outcome.walls), max(outcome.walls))),
+                "-" if outcome.deviation is None else f"{outcome.deviation:.3f}",
                 over,
                 f"{statistics.fmean(repeat.cpu for repeat in outcome.counted):.3f}",
                 values.size(statistics.fmean(peaks)) if peaks else "",
@@ -253,18 +253,28 @@ def benchmark_values(finished: Finished) -> Iterator[Value]:
     for outcome in finished.outcomes:
         if outcome.fault:
             yield Value(section, outcome.name, "refused", outcome.fault)
-            continue
-        if not outcome.counted:
-            continue
-        mean = outcome.mean
-        yield Value(section, outcome.name, "mean time", mean.value, mean.low, mean.high, "s", "measurement")
+        elif outcome.counted:
+            yield from _summary_values(finished, outcome, section)
+        yield from _run_values(finished, outcome, section)
+
+
+def _summary_values(finished: Finished, outcome: Outcome, section: str) -> Iterator[Value]:
+    mean = outcome.mean
+    yield Value(section, outcome.name, "mean time", mean.value, mean.low, mean.high, "s", "measurement")
+    if outcome.deviation is not None:
         yield Value(section, outcome.name, "standard deviation", outcome.deviation, unit="s", basis="measurement")
-        if outcome is not finished.default:
-            ratio = gain(finished.default, outcome)
-            yield Value(section, outcome.name, "gain", ratio.value, ratio.low, ratio.high, "x", "measurement")
-        for repeat in outcome.counted:
-            yield Value(section, outcome.name, f"time in round {repeat.block + 1}", repeat.wall, unit="s",
-                        basis="measurement")  # fmt: skip
+    if outcome is not finished.default:
+        ratio = gain(finished.default, outcome)
+        yield Value(section, outcome.name, "gain", ratio.value, ratio.low, ratio.high, "x", "measurement")
+
+
+def _run_values(finished: Finished, outcome: Outcome, section: str) -> Iterator[Value]:
+    counted = set() if outcome.fault else {id(repeat) for repeat in outcome.counted}
+    for repeat in finished.repeats:
+        if repeat.name == outcome.name:
+            what = f"time in round {repeat.block + 1}" if repeat.block >= 0 else "time in the warm-up"
+            what += "" if id(repeat) in counted else " (does not count)"
+            yield Value(section, outcome.name, what, repeat.wall, unit="s", basis="measurement")
 
 
 def table_lines(finished: Finished) -> list[str]:
@@ -276,5 +286,7 @@ def table_lines(finished: Finished) -> list[str]:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
     lines += [f"refused: {outcome.name}: {outcome.fault}" for outcome in finished.outcomes if outcome.fault]
+    disturbed = [outcome.name for outcome in finished.outcomes if outcome.counted and outcome.is_disturbed]
+    lines += [f"note: other work disturbed all runs of {name}" for name in disturbed]
     lines += [f"note: {note}" for note in finished.description.notes]
     return [*lines, answer(finished)]

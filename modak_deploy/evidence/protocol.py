@@ -13,7 +13,14 @@ from pydantic import Field, ValidationError
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import LONGEST_SECONDS, Line, Model, NonNegative, Positive, Seconds, SecondsAboveZero, Text
 from modak_deploy.performance.recording import MOST_UNITS
-from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval, t975
+from modak_deploy.performance.statistics import (
+    Interval,
+    Moments,
+    paired_ratio_interval,
+    prediction_interval,
+    ratio_interval,
+    t975,
+)
 from modak_deploy.reported import MAX_TIME
 
 MAD = 1.4826
@@ -113,11 +120,7 @@ def read_repeats(folder: Path, names: Sequence[str] = ("repeats.jsonl",)) -> lis
     """
     repeats: list[Repeat] = []
     for task, path in enumerate(folder / name for name in names):
-        if not path.is_file():
-            raise InputError(f"{path}: not found; the benchmark has not measured anything")
-        if path.stat().st_size > 256 * 1024 * 1024:
-            raise InputError(f"{path}: larger than 256 MiB")
-        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        for number, line in enumerate(_text_of(path).splitlines(), start=1):
             try:
                 repeat = Repeat.model_validate(json.loads(line))
             except (ValidationError, ValueError, RecursionError) as error:
@@ -128,6 +131,17 @@ def read_repeats(folder: Path, names: Sequence[str] = ("repeats.jsonl",)) -> lis
     return repeats
 
 
+def _text_of(path: Path) -> str:
+    try:
+        if not path.is_file():
+            raise InputError(f"{path}: not found; the benchmark has not measured anything")
+        if path.stat().st_size > 256 * 1024 * 1024:
+            raise InputError(f"{path}: larger than 256 MiB")
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What was measured of one configuration."""
@@ -136,6 +150,7 @@ class Outcome:
     counted: Sequence[Repeat]
     """The repeats that count, in their order."""
     disturbed: int
+    """Repeats that other work disturbed; where all were, the last of each round count."""
     outliers: int
     fault: str | None
 
@@ -146,18 +161,23 @@ class Outcome:
 
     @property
     def mean(self) -> Interval:
-        """Arithmetic mean with its 95 % interval."""
+        """Arithmetic mean with its 95 % interval; of a single run, whose spread nobody knows, a wide one."""
         walls = self.walls
-        mean = statistics.fmean(walls)
         if len(walls) < 2:
-            return Interval(mean, mean, mean)
+            return prediction_interval(Moments.of_values(walls))
+        mean = statistics.fmean(walls)
         half = t975(len(walls) - 1) * statistics.stdev(walls) / math.sqrt(len(walls))
-        return Interval(mean, mean - half, mean + half)
+        return Interval(mean, max(mean - half, 0.0), mean + half)
 
     @property
-    def deviation(self) -> float:
-        """Standard deviation."""
-        return statistics.stdev(self.walls) if len(self.counted) > 1 else 0.0
+    def deviation(self) -> float | None:
+        """Standard deviation; None for a single run."""
+        return statistics.stdev(self.walls) if len(self.counted) > 1 else None
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether other work disturbed the runs that count, since there are no others."""
+        return any(repeat.disturbed for repeat in self.counted)
 
 
 def outcomes(repeats: Sequence[Repeat]) -> list[Outcome]:
@@ -176,7 +196,8 @@ def outcomes(repeats: Sequence[Repeat]) -> list[Outcome]:
         quiet = [repeat for repeat in rounds if not repeat.disturbed]
         kept = quiet or _last_of_each(rounds)
         inner = _without_outliers(kept)
-        results.append(Outcome(name, inner, len(rounds) - len(kept), len(kept) - len(inner), fault))
+        disturbed = sum(repeat.disturbed for repeat in rounds)
+        results.append(Outcome(name, inner, disturbed, len(kept) - len(inner), fault))
     return results
 
 

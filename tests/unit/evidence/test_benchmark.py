@@ -19,6 +19,7 @@ from evidence_parts import digits_plan, drive, prepare, repeat
 from modak_deploy.cli import _mount, app
 from modak_deploy.errors import InputError
 from modak_deploy.evidence import driver
+from modak_deploy.evidence.benchmarked import table_lines
 from modak_deploy.evidence.command import protocol_of
 from modak_deploy.evidence.driver.machine import children, resident
 from modak_deploy.evidence.driver.results import Reference, contents, difference
@@ -329,7 +330,28 @@ def test_the_report_of_a_benchmark(finished):
     assert "Memory over time" in text
     assert "x differs" in text
     assert "Regret" in text
-    assert ",time in round 6," in render_csv(report)
+    table = render_csv(report)
+    assert ",time in round 6," in table
+    assert ",time in the warm-up (does not count),0.1," in table
+
+
+def test_the_report_tells_runs_that_other_work_disturbed(finished):
+    path = finished / "benchmark" / "repeats.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line | {"disturbed": line["name"] != "default"}) + "\n" for line in lines))
+    text = render(report_of_results(finished))
+    assert "6 runs, all disturbed by other work" in text
+    assert "6 disturbed by other work, 0 outliers" in text
+    assert "note: other work disturbed all runs of <b>fast</b>" in table_lines(read_finished(finished))
+
+
+def test_a_single_run_has_no_interval(finished):
+    path = finished / "benchmark" / "repeats.jsonl"
+    lines = [line for line in path.read_text().splitlines() if json.loads(line)["block"] < 1]
+    path.write_text("\n".join(lines) + "\n")
+    text = render(report_of_results(finished))
+    assert "default, one run" in text
+    assert "standard deviation" not in render_csv(report_of_results(finished))
 
 
 def test_a_benchmark_without_its_default_is_an_error(finished):

@@ -25,6 +25,32 @@ def test_the_driver_bounds_times_as_models_do():
         repeat("default", 0, math.nextafter(LONGEST_SECONDS, math.inf), cpu=1.0)
 
 
+def test_of_a_single_run_nobody_knows_the_spread():
+    (one,) = outcomes([repeat("x", 0, 2.0)])
+    assert (one.mean.low, one.mean.value, one.mean.high) == pytest.approx((1.0, 2.0, 4.0))
+    assert one.deviation is None
+
+
+def test_a_mean_of_seconds_is_not_below_none():
+    (one,) = outcomes([repeat("x", 0, 1.0), repeat("x", 1, 3.0)])
+    assert one.mean.low == 0
+
+
+def test_disturbed_runs_are_told_where_they_count():
+    (one,) = outcomes([repeat("x", block, 2.0, disturbed=True) for block in range(3)])
+    assert (len(one.counted), one.disturbed, one.is_disturbed) == (3, 3, True)
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
+    def refuse(self, **options):
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "repeats.jsonl").write_text("")
+    monkeypatch.setattr("pathlib.Path.read_text", refuse)
+    with pytest.raises(InputError, match=r"repeats\.jsonl: cannot be read: Permission denied"):
+        read_repeats(tmp_path)
+
+
 def test_a_unit_without_a_time_is_no_repeat(tmp_path):
     line = json.loads(repeat("x", 0, 2.0, first=1.0, later=[0.5]).model_dump_json())
     (tmp_path / "repeats.jsonl").write_text(json.dumps(line | {"later": [0.0]}) + "\n")
@@ -54,3 +80,13 @@ def test_of_a_single_unit_the_whole_is_recorded(tmp_path):
     record = recorded(tmp_path, 1, units=1500)
     assert own_phases(record.runs[0], record).total == pytest.approx(3.0)
     assert not record.by_phases
+
+
+def test_a_record_says_how_it_was_measured(tmp_path):
+    assert recorded(tmp_path, 1, compared=2).provenance.method == (
+        "modak benchmark: whole processes in interleaved rounds of random order on one node, wall time; disturbed "
+        "runs and outliers are left out, and results were compared with the default's."
+    )
+    method = recorded(tmp_path, 1, disturbed=True).provenance.method
+    assert "other work disturbed the runs" in method
+    assert "results were not compared" in method
