@@ -20,8 +20,14 @@ MARK = "\0"
 TERM = re.compile(r"[^\W\d_]\w*|_\w+")
 LONGEST = 60
 """Characters of a word or a column's head that count."""
-SMALL = 1e-6
-"""Share of the largest number of an output below which a number is taken for rounding errors of the others."""
+SMALL = 1e-3
+"""Share of the largest number of an output below which differences count by the size of the others.
+
+Residuals and differences have the rounding errors of what they are made from: those of single precision, some 1e-7 of
+it, are no more than the tolerance then. Whole numbers, such as a count of samples, are rarely what others are made from.
+"""
+ROUNDING = 1e-6
+"""The same share where the largest number is a whole one."""
 TIMES = {
     "second", "seconds", "sec", "secs", "ms", "minutes", "hours", "time", "times", "timing", "timings", "timestamp",
     "timestamps", "date", "dates", "elapsed", "duration", "durations", "throughput", "throughputs", "latency",
@@ -168,19 +174,22 @@ def differences(first: Content, other: Content) -> Dict[str, float]:
         return {"": math.inf}
     if a == b:
         return {}
-    largest = max((abs(x) for values in (a, b) for x in values if math.isfinite(x)), default=0.0)
+    finite = [abs(x) for values in (a, b) for x in values if math.isfinite(x)]
+    largest = max(finite, default=0.0)
+    least = max(SMALL * max((x for x in finite if not x.is_integer()), default=0.0), ROUNDING * largest)
     indices = kinds(form_a, len(a))
     apart: Dict[str, float] = {}
     for label, own in indices.items():
         x, y = ([values[index] for index in own] for values in (a, b))
         if x != y:
-            apart["" if len(indices) == 1 else label] = distance(x, y, largest)
+            apart["" if len(indices) == 1 else label] = distance(x, y, largest, least)
     return apart
 
 
-def distance(a: List[float], b: List[float], largest: float) -> float:
+def distance(a: List[float], b: List[float], largest: float, least: float) -> float:
     """Return the norm of the difference over that of the first; ``largest`` is the largest number of the output.
 
+    Below ``least`` a number's size counts as that.
     What is not finite on both sides alike, such as a value that is masked, is no difference.
     """
     odd = {index for index, (x, y) in enumerate(zip(a, b)) if not (math.isfinite(x) and math.isfinite(y))}
@@ -193,7 +202,7 @@ def distance(a: List[float], b: List[float], largest: float) -> float:
     # Divided first: the square of a number above 1e154 is none any more.
     size = math.sqrt(sum((x / largest) ** 2 for x in a))
     apart = math.sqrt(sum((x / largest - y / largest) ** 2 for x, y in zip(a, b)))
-    return apart / max(size, SMALL * math.sqrt(len(a)))
+    return apart / max(size, least / largest * math.sqrt(len(a)))
 
 
 def difference(first: Content, other: Content) -> float:
