@@ -24,7 +24,7 @@ SMALL = 1e-3
 """Share of the largest number of an output below which differences count by the size of the others.
 
 Residuals and differences have the rounding errors of what they are made from: those of single precision, some 1e-7 of
-it, are no more than the tolerance then. Whole numbers, such as a count of samples, are rarely what others are made from.
+it, are no more than the tolerance then. Whole numbers, such as a count of samples, are seldom what others are made of.
 """
 ROUNDING = 1e-6
 """The same share where the largest number is a whole one."""
