@@ -31,7 +31,7 @@ modak_now() { # sets modak_time to a time in centiseconds that nobody sets, with
   while :; do case $modak_time in 0?*) modak_time=${modak_time#0} ;; *) break ;; esac; done
 }
 modak_say() { printf 'modak: trials: %s\n' "$1" >&2; }
-modak_note() { printf '%s\n' "$1" >>"$modak_dir/record" 2>/dev/null; }
+modak_note() { printf '%s\n' "$1" 2>/dev/null >>"$modak_dir/record"; }
 modak_name() { sed -n "$(($1 + 1))p" "$modak_dir/names"; }
 modak_seconds() { printf '%d.%02d s' $(($1 / 100)) $(($1 % 100)); }
 modak_pause() { sleep 0.1 2>/dev/null || sleep 1; } # POSIX's sleep knows whole seconds only
@@ -92,9 +92,10 @@ modak_now
 modak_began=$modak_time
 if mkdir "$modak_dir/claim" 2>/dev/null; then
   trap 'modak_stop=1' TERM INT HUP
-  : >"$modak_dir/record" 2>/dev/null
+  # A redirection that fails ends the shell that carries out ':', which is why another one does.
+  modak_why='no record can be written'
+  ! (: >"$modak_dir/record") 2>/dev/null || modak_why=$(modak_allowed)
   modak_note "begin budget=$modak_budget count=$modak_count"
-  modak_why=$(modak_allowed)
   [ -z "$modak_wall" ] || modak_wall_left=$((modak_wall - $(modak_elapsed)))
   if [ -n "$modak_why" ]; then modak_ends "$modak_why"; else modak_search "$@"; fi
   if [ -n "$modak_stop" ]; then

@@ -17,7 +17,7 @@ esac
 case $modak_candidate in *:*:*) ;; *) exec "$@" ;; esac
 modak_left=${modak_candidate##*:} modak_trial=${modak_candidate#*:}
 modak_trial=${modak_trial%:*}
-: >"$modak_dir/$modak_trial.ran"
+(: >"$modak_dir/$modak_trial.ran") 2>/dev/null
 # Started twice, it is no child of the program, which may wait for all of its own. It ends with the rank: MPICH's Hydra
 # (4.0) hands pipes and sockets on, by numbers that dash cannot close, and mpirun ends when nobody holds them any more.
 (

@@ -80,7 +80,10 @@ modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, 
   modak_token=$modak_job.$modak_trial_id
   if [ -n "$modak_ranks" ]; then
     modak_mark=$modak_this:$modak_trial_id:$((modak_cap / 100 + 10))
-    : >"$modak_dir/$modak_trial_id"
+  fi
+  if ! (: >"$modak_dir/log" && { [ -z "$modak_ranks" ] || : >"$modak_dir/$modak_trial_id"; }) 2>/dev/null; then
+    modak_state=unusable modak_reason='nothing can be written to the folder of the job'
+    return
   fi
   (
     trap - TERM INT HUP
@@ -171,7 +174,8 @@ modak_watch() { # follows the trial until its rate is known, it is beaten, ends,
         modak_state=failed modak_reason="its memory grew to $((modak_memory / 1024)) MiB"
         return
       fi
-      if [ "$(($(wc -c <"$modak_dir/log")))" -gt 67108864 ]; then
+      modak_size=$(wc -c 2>/dev/null <"$modak_dir/log")
+      if [ "$((${modak_size:-0}))" -gt 67108864 ]; then
         modak_state=failed modak_reason='its output exceeds 64 MiB'
         return
       fi
