@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from modak_deploy.jobs import restarting
 from scheduler_parts import shells
 from trial_parts import FAST, LOOP, restart, staged, with_trials
 
@@ -28,3 +29,23 @@ def test_what_cannot_be_written_keeps_no_program_from_running(tmp_path: Path, sh
     done = started(line, tmp_path)
     assert (done.returncode, done.stdout.count("step 12 ")) == (3, 1), done.stderr
     assert not (tmp_path / "restart" / "work").exists()
+
+
+def test_ranks_in_containers_try_in_the_copy_and_with_their_own_configuration(tmp_path: Path) -> None:
+    """Containers start in the job's working directory, and leave out what the runner has exported."""
+    text = 'echo x >>"made.$RANK"; echo "${MODAK_LAUNCH_CONFIG##*/}" >>"$TRACE.$RANK"\n' + LOOP % ""
+    new, _ = with_trials(text, restart(FAST, budget=20), tmp_path, ranks=2)
+    words = staged(new, tmp_path)
+    for name in ("0.json", "0.trial.json", "1.json", "1.trial.json"):
+        (tmp_path / "restart" / name).write_text("{}")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "both.sh").write_text('for RANK in 0 1; do export RANK; "$@" & done; wait\n')
+    inside = ["sh", "-c", 'cd "$0/work" && exec env -u MODAK_LAUNCH_CONFIG "$@"', str(tmp_path)]
+    line = [*restarting.runner(new, str(tmp_path)), "sh", str(tmp_path / "both.sh"), *inside, *words]
+    done = started(line, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "the program runs with fast" in done.stderr
+    for rank in "01":
+        assert (tmp_path / "work" / f"made.{rank}").read_text() == "x\n", "the one run's alone"
+        *tried, ran = (tmp_path / f"trace.{rank}").read_text().splitlines()
+        assert (set(tried), ran) == ({"0.trial.json", "1.trial.json"}, "1.json")

@@ -14,7 +14,15 @@ case $modak_number in '' | 0 | *[!0-9]*) ;; *)
   # shellcheck disable=SC1090
   [ ! -e "$modak_dir/$modak_number.words" ] || . "$modak_dir/$modak_number.words" ;;
 esac
+# Not all that the runner exports comes here: an mpirun need not hand it on to other nodes, and no container takes it in.
+case $modak_candidate in
+*:*:*) modak_config=$modak_dir/$modak_number.trial.json ;;
+0) modak_config='' ;;
+*) modak_config=$modak_dir/$modak_number.json ;;
+esac
+[ ! -e "$modak_config" ] || export MODAK_LAUNCH_CONFIG="$modak_config"
 case $modak_candidate in *:*:*) ;; *) exec "$@" ;; esac
+cd "$modak_dir/work" || exit 125 # a container starts in the job's working directory, wherever its launcher is
 modak_left=${modak_candidate##*:} modak_trial=${modak_candidate#*:}
 modak_trial=${modak_trial%:*}
 (: >"$modak_dir/$modak_trial.ran") 2>/dev/null
@@ -39,5 +47,8 @@ modak_trial=${modak_trial%:*}
   ) </dev/null >/dev/null 2>&1 &
 )
 export MODAK_TRIAL="$modak_job.$modak_trial"
-! [ -e "$modak_dir/pattern" ] || ! command -v stdbuf >/dev/null 2>&1 || set -- stdbuf -oL "$@"
+if [ -e "$modak_dir/pattern" ]; then
+  export PYTHONUNBUFFERED=1
+  ! command -v stdbuf >/dev/null 2>&1 || set -- stdbuf -oL "$@"
+fi
 exec "$@"
