@@ -49,3 +49,9 @@ def test_ranks_in_containers_try_in_the_copy_and_with_their_own_configuration(tm
         assert (tmp_path / "work" / f"made.{rank}").read_text() == "x\n", "the one run's alone"
         *tried, ran = (tmp_path / f"trace.{rank}").read_text().splitlines()
         assert (set(tried), ran) == ({"0.trial.json", "1.trial.json"}, "1.json")
+
+
+def test_units_beyond_31_bits(tmp_path: Path) -> None:
+    new, _ = with_trials(LOOP.replace("step $i", "step $((3000000000 + i))") % "", restart(FAST, units=None), tmp_path)
+    done = started(staged(new, tmp_path), tmp_path)
+    assert "the program runs with fast" in done.stderr

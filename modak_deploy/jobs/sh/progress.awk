@@ -31,7 +31,8 @@ BEGIN {
   if (unit !~ /^[0-9]+$/ || length(unit) > 12) next
   value = tolower(got[3])
   if (value !~ /^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[-+]?[0-9]+)?$/) value = value == "" ? "" : "nan"
-  if (mode == "last") found = unit + 0 " " value
-  else print unit + 0, value
+  unit = sprintf("%.0f", unit) # mawk (1.3.4) prints 3e+09 for what exceeds 31 bits
+  if (mode == "last") found = unit " " value
+  else print unit, value
 }
 END { if (mode == "last" && found != "") print found }
