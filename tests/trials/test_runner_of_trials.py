@@ -1,6 +1,7 @@
 """The runner of restart trials by itself: whatever goes wrong in it, the program runs as the Plan starts it."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from modak_deploy.jobs import restarting
 from scheduler_parts import shells
-from trial_parts import FAST, LOOP, restart, staged, with_trials
+from trial_parts import FAST, LOOP, candidate, restart, staged, with_trials
 
 
 def started(line: list[str], folder: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -55,3 +56,21 @@ def test_units_beyond_31_bits(tmp_path: Path) -> None:
     new, _ = with_trials(LOOP.replace("step $i", "step $((3000000000 + i))") % "", restart(FAST, units=None), tmp_path)
     done = started(staged(new, tmp_path), tmp_path)
     assert "the program runs with fast" in done.stderr
+
+
+@pytest.fixture
+def german(tmp_path: Path) -> dict[str, str]:
+    """Return variables for a locale in which 1.5 is written 1,5."""
+    folder = tmp_path / "locales"
+    folder.mkdir()
+    line = ["localedef", "-i", "de_DE", "-f", "UTF-8", str(folder / "de_DE.UTF-8")]
+    if shutil.which(line[0]) is None or subprocess.run(line, capture_output=True).returncode:
+        pytest.skip("the locale de_DE cannot be made here")
+    return {"LOCPATH": str(folder), "LC_ALL": "de_DE.UTF-8"}
+
+
+def test_values_are_compared_alike_in_every_locale(tmp_path: Path, german: dict[str, str]) -> None:
+    wrong = candidate("wrong", PAUSE="0.05", LOSS="1.9")
+    new, _ = with_trials(LOOP.replace("1.$i", "1.2") % "", restart(wrong), tmp_path)
+    done = started(staged(new, tmp_path), tmp_path, **german)
+    assert "wrong: different" in done.stderr and "the default stays" in done.stderr

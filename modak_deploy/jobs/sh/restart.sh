@@ -35,6 +35,7 @@ modak_note() { printf '%s\n' "$1" 2>/dev/null >>"$modak_dir/record"; }
 modak_name() { sed -n "$(($1 + 1))p" "$modak_dir/names"; }
 modak_seconds() { printf '%d.%02d s' $(($1 / 100)) $(($1 % 100)); }
 modak_pause() { sleep 0.1 2>/dev/null || sleep 1; } # POSIX's sleep knows whole seconds only
+modak_awk() { LC_ALL=C awk "$@"; } # mawk (1.3.4) reads and writes a comma for the point where the locale has one
 modak_spent() { # sets modak_used to what the trials took so far
   modak_now
   modak_used=$((modak_time - modak_began))

@@ -15,7 +15,7 @@ modak_marked() { # processes that carry the trial's mark, or work in its folder,
 
 modak_processes() { # AWK: prints "found" after looking at each process of the trial's session: $1 is its state, $22 its pages
   cat /proc/[0-9]*/stat 2>/dev/null |
-    awk -v group="$modak_pid" "{ sub(/^.*[)] /, \"\"); if (\$3 == group || \$4 == group) { $1 } } END { if (found) printf \"%.0f\", found }"
+    modak_awk -v group="$modak_pid" "{ sub(/^.*[)] /, \"\"); if (\$3 == group || \$4 == group) { $1 } } END { if (found) printf \"%.0f\", found }"
 }
 
 modak_kill() { # ends all processes of the trial: asked first, for they may clean up, then without asking

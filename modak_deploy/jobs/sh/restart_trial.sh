@@ -44,12 +44,12 @@ modak_look() { # sets modak_u and modak_t to the last unit and when it was seen,
   modak_u=0 modak_t=0 modak_s='' modak_v=
   case $modak_signal in
   output)
-    modak_seen=$(tail -c "$modak_tail" "$modak_dir/log" 2>/dev/null | tr '\r' '\n' | awk -v mode=last -f "$modak_dir/progress.awk")
+    modak_seen=$(tail -c "$modak_tail" "$modak_dir/log" 2>/dev/null | tr '\r' '\n' | modak_awk -v mode=last -f "$modak_dir/progress.awk")
     modak_now
     [ -z "$modak_seen" ] || modak_u=${modak_seen%% *} modak_t=$((modak_time - modak_from))
     ;;
   launcher)
-    modak_seen=$(cat "$modak_dir"/progress/*.jsonl 2>/dev/null | awk -f "$modak_dir/counted.awk")
+    modak_seen=$(cat "$modak_dir"/progress/*.jsonl 2>/dev/null | modak_awk -f "$modak_dir/counted.awk")
     # shellcheck disable=SC2086 # four words
     [ -z "$modak_seen" ] || {
       set -- $modak_seen
@@ -119,7 +119,7 @@ modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, 
   modak_now
   modak_took=$((modak_time - modak_trial))
   if [ "$modak_signal" != launcher ]; then
-    head -c 4194304 "$modak_dir/log" 2>/dev/null | tr '\r' '\n' | awk -f "$modak_dir/progress.awk" >"$modak_dir/values.$modak_this.$modak_round"
+    head -c 4194304 "$modak_dir/log" 2>/dev/null | tr '\r' '\n' | modak_awk -f "$modak_dir/progress.awk" >"$modak_dir/values.$modak_this.$modak_round"
   fi
   [ "$modak_this" != 0 ] || [ "$modak_done" -le "${modak_reached:-0}" ] || modak_reached=$modak_done
   if [ "$modak_state" = measured ] && [ -n "$modak_ranks" ] && [ ! -e "$modak_dir/$modak_trial_id.ran" ]; then
@@ -208,8 +208,8 @@ modak_judge_end() { # of a trial that ended well; the default is the measure of 
 
 modak_did_all() { # did the trial print as many numbers of units as the program has, however it numbers them?
   [ "$modak_signal" = output ] && [ -n "$modak_units" ] || return 1
-  modak_seen=$(tail -c "$modak_tail" "$modak_dir/log" | tr '\r' '\n' | awk -f "$modak_dir/progress.awk" |
-    awk 'NR == 1 { first = $1 } { last = $1 } END { print NR ? last - first + 1 : 0 }')
+  modak_seen=$(tail -c "$modak_tail" "$modak_dir/log" | tr '\r' '\n' | modak_awk -f "$modak_dir/progress.awk" |
+    modak_awk 'NR == 1 { first = $1 } { last = $1 } END { printf "%.0f", NR ? last - first + 1 : 0 }')
   [ "$modak_seen" -ge $((modak_units * 19 / 20)) ] && [ "$modak_seen" -le $((modak_units * 21 / 20 + 1)) ]
 }
 
@@ -263,7 +263,7 @@ modak_loads() { # LIBRARIES: can the loader preload them?
 modak_agrees() { # do the values of the trial agree with those of the default, of its first run?
   case $modak_v in nan) return 1 ;; esac
   [ "$modak_signal" != launcher ] && [ "$modak_this" != 0 ] || return 0
-  awk -v tolerance="$modak_tolerance" '
+  modak_awk -v tolerance="$modak_tolerance" '
     NR == FNR { value[$1] = $2; next }
     $2 == "nan" { bad = 1 }
     $1 in value && $2 != "" && value[$1] != "" {
