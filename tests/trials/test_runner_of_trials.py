@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -74,3 +75,25 @@ def test_values_are_compared_alike_in_every_locale(tmp_path: Path, german: dict[
     new, _ = with_trials(LOOP.replace("1.$i", "1.2") % "", restart(wrong), tmp_path)
     done = started(staged(new, tmp_path), tmp_path, **german)
     assert "wrong: different" in done.stderr and "the default stays" in done.stderr
+
+
+def where(process: Path) -> str:
+    """Return a process's working directory; nothing for one that has ended."""
+    try:
+        return str((process / "cwd").readlink())
+    except OSError:
+        return ""
+
+
+def test_no_process_is_left_where_a_link_leads_to_the_jobs_folder(tmp_path: Path) -> None:
+    """As it leads to many a home directory. A process without its environment is known by where it works alone."""
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    text = '[ -z "$BAD" ] || env -i setsid sleep 600 &\n' + LOOP % ""
+    new, _ = with_trials(text, restart(candidate("bad", BAD="1", PAUSE="0.3")), link)
+    done = started(staged(new, link), link)
+    left = [process for process in Path("/proc").glob("[0-9]*") if where(process).startswith(f"{folder}/restart/")]
+    for process in left:
+        os.kill(int(process.name), signal.SIGKILL)
+    assert "the default stays" in done.stderr and not left

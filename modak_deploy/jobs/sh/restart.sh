@@ -87,7 +87,8 @@ modak_elapsed() { # prints the time since the job began
 modak_stop='' modak_pid='' modak_copy='' modak_winner=0 modak_trial_id='' modak_token=- modak_wall_left=
 modak_pattern=$modak_dir/pattern
 export modak_pattern
-modak_pattern_work=$(printf '%s\n' "$modak_dir/work" | sed 's/[][\.*^$|]/\\&/g')
+# /proc names folders as they are without links.
+modak_pattern_work=$( (cd "$modak_dir" && pwd -P) | sed 's/[][\.*^$|]/\\&/g')/work
 modak_worst_0=0 modak_least_0=''
 modak_now
 modak_began=$modak_time

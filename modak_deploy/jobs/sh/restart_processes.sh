@@ -9,7 +9,7 @@ modak_marked() { # processes that carry the trial's mark, or work in its folder,
     printf '%s ' "${modak_file%/environ}"
   done
   # shellcheck disable=SC2012 # names of /proc
-  ls -l /proc/[0-9]*/cwd 2>/dev/null | sed -n "s|^.* /proc/\([0-9][0-9]*\)/cwd -> $modak_pattern_work\(/.*\)\{0,1\}\$|\1|p" |
+  ls -l /proc/[0-9]*/cwd 2>/dev/null | LC_ALL=C sed -n "s|^.* /proc/\([0-9][0-9]*\)/cwd -> $modak_pattern_work\(/.*\)\{0,1\}\$|\1|p" |
     tr '\n' ' '
 }
 
