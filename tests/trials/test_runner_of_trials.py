@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,28 @@ def test_no_process_is_left_where_a_link_leads_to_the_jobs_folder(tmp_path: Path
     for process in left:
         os.kill(int(process.name), signal.SIGKILL)
     assert "the default stays" in done.stderr and not left
+
+
+SLOW_RM = """#!/bin/sh
+case "$*" in *restart/work*) [ ! -e "$2" ] || { echo removing >>"$TRACE"; sleep 1.5; } ;; esac
+exec /bin/rm "$@"
+"""
+
+
+def test_a_signal_to_each_process_of_the_job_leaves_no_copy(tmp_path: Path) -> None:
+    """As 'modak cancel' sends it on a plain machine, to those that come later too, and here while a copy is removed."""
+    new, _ = with_trials(LOOP.replace("0.15", "60") % "", restart(FAST, budget=100), tmp_path)
+    line = staged(new, tmp_path)
+    trace, program = tmp_path / "trace", tmp_path / "bin" / "rm"
+    program.parent.mkdir()
+    program.write_text(SLOW_RM)
+    program.chmod(0o755)
+    variables = {**os.environ, "TRACE": str(trace), "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    job = subprocess.Popen(line, cwd=tmp_path / "here", env=variables, start_new_session=True)
+    for word in ("start", "removing"):
+        while job.poll() is None and not (trace.exists() and word in trace.read_text()):
+            time.sleep(0.05)
+        time.sleep(0.3)
+        os.killpg(job.pid, signal.SIGTERM)
+    assert job.wait(60) == 143
+    assert not (tmp_path / "restart" / "work").exists()

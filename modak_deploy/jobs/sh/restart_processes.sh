@@ -42,9 +42,12 @@ modak_kill() { # ends all processes of the trial: asked first, for they may clea
 modak_clean() {
   [ -z "$modak_copy" ] || kill -s KILL "$modak_copy" 2>/dev/null
   modak_kill
-  chmod -R u+rwx "$modak_dir/work" 2>/dev/null
-  rm -rf "$modak_dir/work" "$modak_dir/progress" "$modak_dir/code" "$modak_dir/code.new"
-  rm -f "$modak_dir/log" "$modak_dir"/values.* "$modak_dir"/*.ran
+  ( # whoever ends a job may signal each of its processes, and those that come later
+    trap '' TERM INT HUP
+    chmod -R u+rwx "$modak_dir/work" 2>/dev/null
+    rm -rf "$modak_dir/work" "$modak_dir/progress" "$modak_dir/code" "$modak_dir/code.new"
+    rm -f "$modak_dir/log" "$modak_dir"/values.* "$modak_dir"/*.ran
+  )
 }
 
 modak_become() { # CANDIDATE WORD...: the one run
