@@ -123,3 +123,20 @@ def test_a_signal_to_each_process_of_the_job_leaves_no_copy(tmp_path: Path) -> N
         os.killpg(job.pid, signal.SIGTERM)
     assert job.wait(60) == 143
     assert not (tmp_path / "restart" / "work").exists()
+
+
+def test_the_budget_covers_what_copies_take(tmp_path: Path) -> None:
+    """A large working directory on a busy file system: copying it takes 2 s, and removing it 3 s."""
+    text = '[ -n "$MODAK_TRIAL" ] || date +%s.%N >"$TRACE.ran"\n' + LOOP % ""
+    new, _ = with_trials(text, restart(FAST, budget=24, units=None, rounds=30), tmp_path)
+    line = staged(new, tmp_path)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "cp").write_text('#!/bin/sh\nsleep 2\nexec /bin/cp "$@"\n')
+    (folder / "rm").write_text(SLOW_RM.replace("1.5", "3"))
+    for program in folder.iterdir():
+        program.chmod(0o755)
+    began = time.time()
+    done = started(line, tmp_path, PATH=f"{folder}:{os.environ['PATH']}")
+    assert "fast: measured" in done.stderr
+    assert float((tmp_path / "trace.ran").read_text()) - began <= 24

@@ -84,7 +84,7 @@ modak_elapsed() { # prints the time since the job began
   echo $((($(date +%s) - ${modak_line:-$(date +%s)}) * 100))
 }
 
-modak_stop='' modak_pid='' modak_copy='' modak_winner=0 modak_trial_id='' modak_token=- modak_wall_left=
+modak_stop='' modak_pid='' modak_copy='' modak_removal=0 modak_winner=0 modak_trial_id='' modak_token=- modak_wall_left=
 modak_pattern=$modak_dir/pattern
 export modak_pattern
 # /proc names folders as they are without links.

@@ -12,7 +12,7 @@ modak_score() { # START STEADY: prints the remaining time in microseconds, or th
 modak_measure() { # CANDIDATE ROUND WINDOW WORD...: tries and records; fails where the budget does not allow it
   modak_spent
   # The trial's end, the copy's removal and the last trial of the default must fit in as well.
-  modak_room=$((modak_budget - modak_used - 150))
+  modak_room=$((modak_budget - modak_used - 150 - modak_removal))
   [ "$1" = 0 ] || modak_room=$((modak_room - modak_reserve))
   modak_need=$((modak_cost + 50))
   [ "$modak_room" -ge "$modak_need" ] || return 1
@@ -93,9 +93,9 @@ modak_search() { # WORD...: sets modak_winner
   modak_keep_score
   modak_best=0
   modak_fit
-  modak_cost=$modak_took modak_most=$((2 * modak_memory + 262144))
+  modak_cost=$((modak_took + modak_removal)) modak_most=$((2 * modak_memory + 262144))
   [ "$modak_memory" -gt 0 ] || modak_most=
-  modak_reserve=$((modak_took + 50))
+  modak_reserve=$((modak_cost + 50))
   modak_turn_now=1
   while [ "$modak_turn_now" -le "$modak_rounds" ]; do
     modak_n=$((modak_turn_now == 1 ? 1 : 0))

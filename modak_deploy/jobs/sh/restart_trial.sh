@@ -11,10 +11,13 @@ shift 3
 echo "$?" >"$modak_code.new" && mv "$modak_code.new" "$modak_code"'
 
 modak_copied() { # TIME: puts a copy of the working directory in place, in that time
+  modak_now
+  modak_until=$modak_time
   chmod -R u+rwx "$modak_dir/work" 2>/dev/null
   rm -rf "$modak_dir/work" "$modak_dir/progress" "$modak_dir/code"
-  mkdir "$modak_dir/work" "$modak_dir/progress" 2>/dev/null || return 1
   modak_now
+  [ "$((modak_time - modak_until))" -le "$modak_removal" ] || modak_removal=$((modak_time - modak_until))
+  mkdir "$modak_dir/work" "$modak_dir/progress" 2>/dev/null || return 1
   modak_until=$((modak_time + $1))
   cp -RPp . "$modak_dir/work/" 2>/dev/null &
   modak_copy=$!
@@ -31,6 +34,9 @@ modak_copied() { # TIME: puts a copy of the working directory in place, in that 
   done
   wait "$modak_copy"
   modak_code=$?
+  modak_now
+  # Nothing has been removed yet: that takes no longer than making it, as a rule.
+  [ "$modak_removal" -gt 0 ] || modak_removal=$((modak_time - modak_until + $1))
   modak_copy=
   return "$modak_code"
 }
