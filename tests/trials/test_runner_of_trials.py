@@ -140,3 +140,20 @@ def test_the_budget_covers_what_copies_take(tmp_path: Path) -> None:
     done = started(line, tmp_path, PATH=f"{folder}:{os.environ['PATH']}")
     assert "fast: measured" in done.stderr
     assert float((tmp_path / "trace.ran").read_text()) - began <= 24
+
+
+def test_the_budget_covers_the_reading_of_a_long_output(tmp_path: Path) -> None:
+    """BusyBox's awk would take 40 s for what is read of each trial."""
+    if shutil.which("busybox") is None:
+        pytest.skip("BusyBox is not installed")
+    text = '[ -n "$MODAK_TRIAL" ] || date +%s.%N >"$TRACE.ran"\nexec seq -f "step %.0f loss=1.5" 1000000\n'
+    new, _ = with_trials(text, restart(FAST, budget=10, units=None), tmp_path)
+    line = staged(new, tmp_path)
+    program = tmp_path / "bin" / "awk"
+    program.parent.mkdir()
+    program.symlink_to(str(shutil.which("busybox")))
+    began = time.time()
+    done = started(line, tmp_path, PATH=f"{program.parent}:{os.environ['PATH']}")
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1000000)
+    assert "as-is: measured" in done.stderr
+    assert float((tmp_path / "trace.ran").read_text()) - began <= 10

@@ -46,11 +46,16 @@ modak_has_ended() { # PID: prints yes for a child that has ended and was not wai
   case ${modak_line##*\) } in [ZX]*) echo yes ;; esac
 }
 
+modak_read() { # MODE TIME: what progress.awk makes of standard input, and of as much of it as that time suffices for
+  modak_now
+  tr '\r' '\n' 2>/dev/null | modak_awk -v mode="$1" -v until="$((modak_time + $2))" -f "$modak_dir/progress.awk"
+}
+
 modak_look() { # sets modak_u and modak_t to the last unit and when it was seen, and modak_s to a steady unit if told
   modak_u=0 modak_t=0 modak_s='' modak_v=
   case $modak_signal in
   output)
-    modak_seen=$(tail -c "$modak_tail" "$modak_dir/log" 2>/dev/null | tr '\r' '\n' | modak_awk -v mode=last -f "$modak_dir/progress.awk")
+    modak_seen=$(tail -c "$modak_tail" "$modak_dir/log" 2>/dev/null | modak_read last 50)
     modak_now
     [ -z "$modak_seen" ] || modak_u=${modak_seen%% *} modak_t=$((modak_time - modak_from))
     ;;
@@ -124,8 +129,11 @@ modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, 
   modak_kill
   modak_now
   modak_took=$((modak_time - modak_trial))
-  if [ "$modak_signal" != launcher ]; then
-    head -c 4194304 "$modak_dir/log" 2>/dev/null | tr '\r' '\n' | modak_awk -f "$modak_dir/progress.awk" >"$modak_dir/values.$modak_this.$modak_round"
+  if [ "$modak_signal" = output ] && { [ "$modak_this.$modak_round" = 0.1 ] || [ "$modak_state" = measured ]; }; then
+    modak_left=$((modak_trial + modak_cap - modak_time)) # of its time
+    [ "$modak_left" -le 100 ] || modak_left=100
+    [ "$modak_left" -ge 20 ] || modak_left=20
+    head -c 4194304 "$modak_dir/log" 2>/dev/null | modak_read all "$modak_left" 2>/dev/null >"$modak_dir/values.$modak_this.$modak_round"
   fi
   [ "$modak_this" != 0 ] || [ "$modak_done" -le "${modak_reached:-0}" ] || modak_reached=$modak_done
   if [ "$modak_state" = measured ] && [ -n "$modak_ranks" ] && [ ! -e "$modak_dir/$modak_trial_id.ran" ]; then
@@ -147,7 +155,7 @@ modak_watch() { # follows the trial until its rate is known, it is beaten, ends,
     if [ -e "$modak_dir/code" ]; then
       read -r modak_code <"$modak_dir/code"
       modak_now
-      modak_whole=$((modak_time - modak_from)) modak_tail=67108864
+      modak_whole=$((modak_time - modak_from)) modak_tail=1048576
       modak_look
       modak_progress
       if [ "$modak_code" != 0 ]; then
@@ -214,8 +222,9 @@ modak_judge_end() { # of a trial that ended well; the default is the measure of 
 
 modak_did_all() { # did the trial print as many numbers of units as the program has, however it numbers them?
   [ "$modak_signal" = output ] && [ -n "$modak_units" ] || return 1
-  modak_seen=$(tail -c "$modak_tail" "$modak_dir/log" | tr '\r' '\n' | modak_awk -f "$modak_dir/progress.awk" |
-    modak_awk 'NR == 1 { first = $1 } { last = $1 } END { printf "%.0f", NR ? last - first + 1 : 0 }')
+  modak_seen=$(head -c 1048576 "$modak_dir/log" | modak_read first 50)
+  [ -n "$modak_seen" ] || return 1
+  modak_seen=$((modak_u - ${modak_seen%% *} + 1))
   [ "$modak_seen" -ge $((modak_units * 19 / 20)) ] && [ "$modak_seen" -le $((modak_units * 21 / 20 + 1)) ]
 }
 
@@ -268,7 +277,7 @@ modak_loads() { # LIBRARIES: can the loader preload them?
 
 modak_agrees() { # do the values of the trial agree with those of the default, of its first run?
   case $modak_v in nan) return 1 ;; esac
-  [ "$modak_signal" != launcher ] && [ "$modak_this" != 0 ] || return 0
+  [ "$modak_signal" = output ] && [ "$modak_this" != 0 ] || return 0
   modak_awk -v tolerance="$modak_tolerance" '
     NR == FNR { value[$1] = $2; next }
     $2 == "nan" { bad = 1 }
