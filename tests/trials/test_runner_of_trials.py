@@ -157,3 +157,17 @@ def test_the_budget_covers_the_reading_of_a_long_output(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.count("\n")) == (0, 1000000)
     assert "as-is: measured" in done.stderr
     assert float((tmp_path / "trace.ran").read_text()) - began <= 10
+
+
+@pytest.mark.parametrize("shell", shells(), ids=" ".join)
+def test_an_error_that_ends_the_shell_does_not_end_the_job(tmp_path: Path, shell: list[str]) -> None:
+    """What stands for it here is a number that is none, looked at after the first trial."""
+    text = LOOP % 'printf "<%s>" "$@" >>"$TRACE"; exit 3'
+    new, _ = with_trials(text, restart(FAST, budget=20, share=0.5), tmp_path)
+    line = [*shell, *staged(new, tmp_path)[1:], "12", "two words", "line\nbreak", ""]
+    with (tmp_path / "restart" / "settings").open("a") as settings:
+        settings.write("modak_share='1 1'\n")
+    done = started(line, tmp_path)
+    assert (done.returncode, done.stdout.count("step 12 ")) == (3, 1), done.stderr
+    assert (tmp_path / "trace").read_text().endswith("<12><two words><line\nbreak><>")
+    assert not (tmp_path / "restart" / "work").exists()

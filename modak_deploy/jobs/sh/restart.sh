@@ -84,6 +84,29 @@ modak_elapsed() { # prints the time since the job began
   echo $((($(date +%s) - ${modak_line:-$(date +%s)}) * 100))
 }
 
+# The program's words, for whoever carries on where this shell ends within a function.
+modak_words=0
+for modak_word in "$@"; do
+  modak_words=$((modak_words + 1))
+  eval "modak_word_$modak_words=\$modak_word"
+done
+
+modak_rescue() { # this shell ends, and nobody has asked it to: dash does where no more processes may be started
+  trap - EXIT
+  if [ -n "$modak_pid" ]; then
+    kill -s KILL -- "-$modak_pid" "$modak_pid" 2>/dev/null
+    wait "$modak_pid" 2>/dev/null
+  fi
+  modak_now
+  modak_until=$((modak_time + 50))
+  while [ "$modak_time" -lt "$modak_until" ]; do modak_now; done # until what was killed is gone
+  modak_note 'end spent= reason=the trials were cut off by an error'
+  unset modak_pattern
+  set --
+  while [ "$#" -lt "$modak_words" ]; do eval "set -- \"\$@\" \"\$modak_word_$(($# + 1))\""; done
+  modak_become "$modak_winner" "$@"
+}
+
 modak_stop='' modak_pid='' modak_copy='' modak_removal=0 modak_winner=0 modak_trial_id='' modak_token=- modak_wall_left=
 modak_pattern=$modak_dir/pattern
 export modak_pattern
@@ -94,6 +117,7 @@ modak_now
 modak_began=$modak_time
 if mkdir "$modak_dir/claim" 2>/dev/null; then
   trap 'modak_stop=1' TERM INT HUP
+  trap modak_rescue EXIT
   # A redirection that fails ends the shell that carries out ':', which is why another one does.
   modak_why='no record can be written'
   ! (: >"$modak_dir/record") 2>/dev/null || modak_why=$(modak_allowed)
@@ -103,6 +127,7 @@ if mkdir "$modak_dir/claim" 2>/dev/null; then
   if [ -n "$modak_stop" ]; then
     modak_clean
     modak_note 'end spent= reason=the job was ended during its trials'
+    trap - EXIT
     exit 143
   fi
 else # another task of the array tries, or has tried: what it has decided by now holds

@@ -52,6 +52,7 @@ modak_clean() {
 
 modak_become() { # CANDIDATE WORD...: the one run
   modak_clean
+  trap - EXIT
   if [ -n "$modak_only" ]; then exit 0; fi
   trap - TERM INT HUP
   [ -z "$modak_stop" ] || exit 143
