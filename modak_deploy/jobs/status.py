@@ -99,16 +99,27 @@ def of_job(
     messages = {task: job.scheduler.parse_end_message(line) for task, line in records.messages.items()}
     if array is None or record is not None or (queue is not None and not _by_number(queue.tasks)):
         message = messages.get(None) if array is None else next(iter(messages.values()), None)
-        return ended(with_message(queue, record, message), record) or lost(job, records)
+        queued = _of_run(job, with_message(queue, record, message), record)
+        return ended(queued, record) or lost(job, records)
     last = {**(before or {}), **(queue.tasks if queue else {})}
     reported = {task: state for task, state in last.items() if state.state in ENDS}
     unknown = lost(job, records)
     states = {}
     for task in array.indices():
         record = records.exits.get(task)
-        queued = with_message(reported.get(str(task)), record, messages.get(task))
+        queued = _of_run(job, with_message(reported.get(str(task)), record, messages.get(task)), record)
         states[str(task)] = ended(queued, record) or unknown
     return of_array(states)
+
+
+def _of_run(job: Job, queue: QueueState | None, record: ExitRecord | None) -> QueueState | None:
+    """Return what the queue says of the application's run, and not of the trials before it.
+
+    Slurm (from 18.08 on) calls a job out of memory once one of its processes was killed for that: a trial's, too.
+    """
+    if queue is None or queue.state != "out_of_memory" or job.request.restart is None:
+        return queue
+    return queue if record is None or record.state != "completed" else replace(queue, state="completed", reason="")
 
 
 def lost(job: Job, records: Records) -> QueueState:
