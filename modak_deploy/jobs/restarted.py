@@ -18,6 +18,7 @@ MOST = 500
 MOST_TIMES = 20
 _FIELD = re.compile(r"([a-z]+)=(\S*)", re.ASCII)
 _INTEGER = re.compile(r"\d{1,15}", re.ASCII)
+_DECIMAL = re.compile(r"\d{1,15}(?:\.\d{1,3})?", re.ASCII)
 _STATES = frozenset(get_args(TrialState))
 
 
@@ -62,7 +63,7 @@ def _trial(values: Mapping[str, str], plan: RestartPlan) -> RestartTrial:
     candidate = plan.candidates[_integer(values["index"])]
     if values["state"] not in _STATES:
         raise ValueError("state")
-    start, steady, memory, code = (_optional(values, key) for key in ("start", "steady", "memory", "code"))
+    start, memory, code = (_optional(values, key) for key in ("start", "memory", "code"))
     load = values.get("load", "")
     return RestartTrial(
         name=candidate.name,
@@ -72,9 +73,9 @@ def _trial(values: Mapping[str, str], plan: RestartPlan) -> RestartTrial:
         round=_integer(values["round"]),
         seconds=_integer(values["took"]) / 100,
         start=None if start is None else start / 100,
-        steady=None if steady is None else steady / 1e6,
+        steady=_micro(values["steady"]) if values.get("steady") else None,
         units=_integer(values["units"]),
-        times=[_integer(time) / 1e6 for time in values.get("times", "").split(",")[:MOST_TIMES] if time],
+        times=[_micro(time) for time in values.get("times", "").split(",")[:MOST_TIMES] if time],
         exit_code=code,
         memory=None if not memory else memory * 1024,
         whole=values.get("whole") == "1",
@@ -102,6 +103,13 @@ def _integer(text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise ValueError("a number")
     return int(text)
+
+
+def _micro(text: str) -> float:
+    """Return the seconds that so many microseconds are."""
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError("a number")
+    return float(text) / 1e6
 
 
 def _optional(values: Mapping[str, str], key: str) -> int | None:

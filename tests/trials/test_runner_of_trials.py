@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from modak_deploy.jobs import restarting
+from modak_deploy.jobs.restarted import parse_restart
 from scheduler_parts import shells
 from trial_parts import FAST, LOOP, candidate, restart, staged, with_trials
 
@@ -171,3 +172,14 @@ def test_an_error_that_ends_the_shell_does_not_end_the_job(tmp_path: Path, shell
     assert (done.returncode, done.stdout.count("step 12 ")) == (3, 1), done.stderr
     assert (tmp_path / "trace").read_text().endswith("<12><two words><line\nbreak><>")
     assert not (tmp_path / "restart" / "work").exists()
+
+
+def test_units_of_less_than_a_microsecond(tmp_path: Path) -> None:
+    text = LOOP.replace("step $i", "step $((i * ${RATE:-100000}))") % ""
+    fast = candidate("fast", RATE="4000000")
+    new, _ = with_trials(text, restart(fast, units=None, tolerance=1.0), tmp_path)
+    done = started(staged(new, tmp_path), tmp_path)
+    result = parse_restart((tmp_path / restarting.RECORD).read_text(), new.restart)
+    assert (result.chosen, result.incomplete) == ("fast", []), done.stderr
+    assert 20 < result.gain < 80
+    assert 1e-6 < result.trials[0].steady < 3e-6 and 1e-8 < result.trials[1].steady < 1e-7

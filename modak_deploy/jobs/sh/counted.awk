@@ -1,4 +1,4 @@
-# Prints "UNITS CENTISECONDS MICROSECONDS LOSS" of the counter with the most time in the launcher's records: how many
+# Prints "UNITS CENTISECONDS NANOSECONDS LOSS" of the counter with the most time in the launcher's records: how many
 # units, the time from the interpreter's start to the end of the last one, the time of a steady one.
 function number(key, from) {
   if (!match($0, "\"" key "\": -?[0-9][0-9.e+-]*")) return ""
@@ -10,6 +10,6 @@ function number(key, from) {
   if (seconds == "" || number("units") == "" || (found != "" && seconds <= most)) next
   most = seconds
   loss = /"loss": "[^"]*"/ ? "nan" : number("loss")
-  found = sprintf("%.0f %.0f %.0f %s", number("units"), 100 * (number("start") + number("elapsed")), 1000000 * number("steady"), loss)
+  found = sprintf("%.0f %.0f %.0f %s", number("units"), 100 * (number("start") + number("elapsed")), 1000000000 * number("steady"), loss)
 }
 END { if (found != "") print found }

@@ -9,7 +9,8 @@
 #
 # DIR/restart holds: settings (see below), N.sh (what candidate N exports; 0 is the chosen one, the default of the
 # trials), N.words (what N's command line ends with), names, trial.sh (arguments of the short run), *.awk and pattern. The record, in which each line is written
-# when it happens, is read by modak_deploy/jobs/restarted.py. All times are centiseconds, of one unit microseconds.
+# when it happens, is read by modak_deploy/jobs/restarted.py. All times are centiseconds, and those of one unit nanoseconds; in the
+# record they are microseconds.
 #
 # Whatever goes wrong here, the program runs as the Plan starts it.
 modak_dir=$1 modak_job=$1
@@ -34,6 +35,7 @@ modak_say() { printf 'modak: trials: %s\n' "$1" >&2; }
 modak_note() { printf '%s\n' "$1" 2>/dev/null >>"$modak_dir/record"; }
 modak_name() { sed -n "$(($1 + 1))p" "$modak_dir/names"; }
 modak_seconds() { printf '%d.%02d s' $(($1 / 100)) $(($1 % 100)); }
+modak_micro() { printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)); } # a thousandth, as of nanoseconds in microseconds
 modak_pause() { sleep 0.1 2>/dev/null || sleep 1; } # POSIX's sleep knows whole seconds only
 modak_awk() { LC_ALL=C awk "$@"; } # mawk (1.3.4) reads and writes a comma for the point where the locale has one
 modak_spent() { # sets modak_used to what the trials took so far

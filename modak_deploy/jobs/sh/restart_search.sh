@@ -1,9 +1,9 @@
 # shellcheck shell=sh
 # Which candidate is the fastest: a part of the runner of restart trials (restart.sh).
 
-modak_score() { # START STEADY: prints the remaining time in microseconds, or the time of a unit where units are unknown
+modak_score() { # START STEADY: prints the remaining time, or the time of a unit where units are unknown
   if [ -n "$modak_units" ] && [ "$modak_signal" != whole ]; then
-    echo $(($1 * 10000 + (modak_units - 1) * $2))
+    echo $(($1 * 10000000 + (modak_units - 1) * $2))
   else
     echo "$2"
   fi
@@ -25,13 +25,14 @@ modak_measure() { # CANDIDATE ROUND WINDOW WORD...: tries and records; fails whe
   modak_now
   modak_took=$((modak_time - modak_trial))
   [ -z "$modak_stop" ] || return 1
-  modak_note "trial index=$modak_index round=$modak_turn state=$modak_state took=$modak_took start=$modak_start steady=$modak_steady units=$modak_done times=$modak_times code=$modak_code memory=$modak_memory load=$modak_load whole=$modak_at_once reason=$modak_reason"
-  modak_say "$(modak_name "$modak_index"): $modak_state${modak_steady:+, $((modak_steady / 1000)).$(printf '%03d' $((modak_steady % 1000))) ms a unit}: $modak_reason"
+  modak_note "trial index=$modak_index round=$modak_turn state=$modak_state took=$modak_took start=$modak_start steady=${modak_steady:+$(modak_micro "$modak_steady")} units=$modak_done times=$modak_times code=$modak_code memory=$modak_memory load=$modak_load whole=$modak_at_once reason=$modak_reason"
+  modak_say "$(modak_name "$modak_index"): $modak_state${modak_steady:+, $(modak_micro $((modak_steady / 1000))) ms a unit}: $modak_reason"
   return 0
 }
 
 modak_keep_score() { # of the trial just made: the worst and the best score of each candidate
   modak_value=$(modak_score "$modak_start" "$modak_steady")
+  [ "$modak_value" -gt 0 ] || modak_value=1
   eval "modak_old=\${modak_worst_$modak_index:-0}"
   [ "$modak_value" -le "$modak_old" ] || eval "modak_worst_$modak_index=$modak_value"
   eval "modak_old=\${modak_least_$modak_index:-}"
@@ -67,7 +68,7 @@ modak_ranked() { # prints the candidates that are better than the default by 2 %
 
 modak_fit() { # lowers the budget to what the job's length permits, once the default's rate is known
   [ -n "$modak_units" ] && [ "$modak_signal" != whole ] || return 0
-  modak_total=$(($(modak_score "$modak_start" "$modak_steady") / 10000))
+  modak_total=$(($(modak_score "$modak_start" "$modak_steady") / 10000000))
   if [ -n "$modak_share" ] && [ "$((modak_total * modak_share / 1000))" -lt "$modak_budget" ]; then
     modak_budget=$((modak_total * modak_share / 1000))
   fi

@@ -161,7 +161,7 @@ modak_watch() { # follows the trial until its rate is known, it is beaten, ends,
       if [ "$modak_code" != 0 ]; then
         modak_state=failed modak_reason="it ended with exit code $modak_code"
       elif [ "$modak_signal" = whole ]; then
-        modak_state=measured modak_steady=$((modak_whole * 10000)) modak_start=0 modak_done=1 modak_reason='a whole short run'
+        modak_state=measured modak_steady=$((modak_whole * 10000000)) modak_start=0 modak_done=1 modak_reason='a whole short run'
       else
         modak_judge_end
       fi
@@ -214,7 +214,7 @@ modak_judge_end() { # of a trial that ended well; the default is the measure of 
   elif [ "$modak_this" != 0 ] && modak_did_all; then
     # It did all of its work between two looks. With its start in that time, a unit takes less than this.
     modak_state=measured modak_reason='it ended, and its whole time counts' modak_start=0 modak_at_once=1
-    modak_steady=$((modak_whole * 10000 / modak_units)) modak_done=$modak_units
+    modak_steady=$((modak_whole * 10000000 / modak_units)) modak_done=$modak_units
   else
     modak_state=stopped modak_reason='it ended before its rate was known'
   fi
@@ -237,18 +237,18 @@ modak_progress() { # takes what was seen last into account; sets modak_known and
     modak_base_u=$modak_u modak_base_t=$modak_t modak_part_u=$modak_u modak_part_t=$modak_t
   elif [ $((modak_t - modak_part_t)) -gt $((modak_window / 6)) ] && [ "$modak_parts" -lt 20 ]; then
     # Times of a unit in parts of the trial, which tell how much it varies.
-    modak_times=$modak_times$(((modak_t - modak_part_t) * 10000 / (modak_u - modak_part_u))),
+    modak_times=$modak_times$(modak_micro $(((modak_t - modak_part_t) * 10000000 / (modak_u - modak_part_u)))),
     modak_part_u=$modak_u modak_part_t=$modak_t modak_parts=$((modak_parts + 1))
   fi
   if [ -n "$modak_s" ] && [ "$modak_u" -ge 2 ]; then # the launcher knows better
     modak_known=1 modak_steady=$modak_s modak_span=$((modak_t - modak_first_t))
     # Compilation in the first units is in the time of the first here.
-    [ "$modak_looks" -le 0 ] || modak_start=$((modak_t - (modak_u - 1) * modak_s / 10000))
+    [ "$modak_looks" -le 0 ] || modak_start=$((modak_t - (modak_u - 1) * modak_s / 10000000))
     [ "$modak_start" -ge 0 ] || modak_start=0
   elif [ -n "$modak_base_u" ] && [ "$modak_u" -gt "$modak_base_u" ] && [ "$modak_t" -gt "$modak_base_t" ]; then
     modak_known=1 modak_span=$((modak_t - modak_base_t))
-    modak_steady=$(((modak_t - modak_base_t) * 10000 / (modak_u - modak_base_u)))
-    modak_start=$((modak_first_t - (modak_first_u - 1) * modak_steady / 10000))
+    modak_steady=$(((modak_t - modak_base_t) * 10000000 / (modak_u - modak_base_u)))
+    modak_start=$((modak_first_t - (modak_first_u - 1) * modak_steady / 10000000))
     [ "$modak_start" -ge 0 ] || modak_start=0
   fi
 }
@@ -257,8 +257,8 @@ modak_is_beaten() { # by the best so far; sets state and reason
   # A second trial of the best one is slower by chance: that is measured, not given up.
   [ -n "$modak_best" ] && [ "$modak_this" != 0 ] && [ "$modak_this" != "$modak_best" ] || return 1
   if [ "$modak_signal" = whole ]; then
-    [ "$((modak_age * 10000))" -gt "$((modak_best_steady * 5 / 4))" ] || return 1
-    modak_state=beaten modak_reason='it takes longer than the best so far' modak_steady=$((modak_age * 10000)) modak_start=0
+    [ "$((modak_age * 10000000))" -gt "$((modak_best_steady * 5 / 4))" ] || return 1
+    modak_state=beaten modak_reason='it takes longer than the best so far' modak_steady=$((modak_age * 10000000)) modak_start=0
     return 0
   fi
   if [ -n "$modak_known" ]; then
@@ -267,7 +267,7 @@ modak_is_beaten() { # by the best so far; sets state and reason
     return 0
   fi
   # As many units as the slowest start and three times the best one's time allow: it hangs, or compiles for too long.
-  [ "$modak_age" -gt "$((3 * modak_best_start + 300 + 4 * modak_best_steady * 3 / 10000))" ] || return 1
+  [ "$modak_age" -gt "$((3 * modak_best_start + 300 + 4 * modak_best_steady * 3 / 10000000))" ] || return 1
   modak_state=beaten modak_reason='no rate by three times the time of the best so far'
 }
 
