@@ -183,3 +183,14 @@ def test_units_of_less_than_a_microsecond(tmp_path: Path) -> None:
     assert (result.chosen, result.incomplete) == ("fast", []), done.stderr
     assert 20 < result.gain < 80
     assert 1e-6 < result.trials[0].steady < 3e-6 and 1e-8 < result.trials[1].steady < 1e-7
+
+
+def test_a_program_with_many_arguments_starts_at_once(tmp_path: Path) -> None:
+    text = '[ -n "$MODAK_TRIAL" ] || { date +%s.%N; echo "$#"; } >"$TRACE.ran"\n' + LOOP % ""
+    new, _ = with_trials(text, restart(FAST, budget=10), tmp_path)
+    began = time.time()
+    done = started([*staged(new, tmp_path), "12", *["word"] * 20003], tmp_path)
+    when, count = (tmp_path / "trace.ran").read_text().split()
+    assert (done.returncode, count) == (0, "20004")
+    assert "the program runs with fast" in done.stderr
+    assert float(when) - began <= 10
