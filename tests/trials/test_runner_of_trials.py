@@ -194,3 +194,23 @@ def test_a_program_with_many_arguments_starts_at_once(tmp_path: Path) -> None:
     assert (done.returncode, count) == (0, "20004")
     assert "the program runs with fast" in done.stderr
     assert float(when) - began <= 10
+
+
+def test_an_attempt_that_was_given_up_during_its_trials_runs_nothing(tmp_path: Path) -> None:
+    """As where a node was taken for dead: the job has been put aside meanwhile, and its next attempt has begun."""
+    new, _ = with_trials(LOOP % "", restart(FAST, budget=20), tmp_path)
+    folder = tmp_path / "restart"
+    job = subprocess.Popen(
+        staged(new, tmp_path),
+        cwd=tmp_path / "here",
+        env={**os.environ, "TRACE": str(tmp_path / "trace")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while job.poll() is None and not (folder / "log").exists():
+        time.sleep(0.05)
+    (folder / "record").rename(tmp_path / "restart.record")
+    shutil.rmtree(folder / "claim")
+    (folder / "claim").mkdir()
+    output, _ = job.communicate(timeout=60)
+    assert (job.returncode, output) == (1, "")

@@ -113,7 +113,7 @@ modak_rescue() { # this shell ends, and nobody has asked it to: dash does where 
   modak_become "$modak_winner" "$@"
 }
 
-modak_stop='' modak_pid='' modak_copy='' modak_removal=0 modak_winner=0 modak_trial_id='' modak_token=- modak_wall_left=
+modak_stop='' modak_own='' modak_pid='' modak_copy='' modak_removal=0 modak_winner=0 modak_trial_id='' modak_token=- modak_wall_left=
 modak_pattern=$modak_dir/pattern
 export modak_pattern
 # /proc names folders as they are without links.
@@ -124,6 +124,8 @@ modak_began=$modak_time
 if mkdir "$modak_dir/claim" 2>/dev/null; then
   trap 'modak_stop=1' TERM INT HUP
   trap modak_rescue EXIT
+  modak_own=$modak_dir/claim/$$.$modak_time # it goes with the claim where this attempt is given up: see again.sh
+  mkdir "$modak_own" 2>/dev/null || modak_own=
   # A redirection that fails ends the shell that carries out ':', which is why another one does.
   modak_why='no record can be written'
   ! (: >"$modak_dir/record") 2>/dev/null || modak_why=$(modak_allowed)

@@ -56,6 +56,10 @@ modak_become() { # CANDIDATE WORD...: the one run
   if [ -n "$modak_only" ]; then exit 0; fi
   trap - TERM INT HUP
   [ -z "$modak_stop" ] || exit 143
+  if [ -n "$modak_own" ] && [ ! -d "$modak_own" ] && [ -e "$modak_dir/settings" ]; then
+    modak_say 'this job was given up, and another attempt made: the program is not started'
+    exit 1
+  fi
   modak_run "$@"
 }
 
