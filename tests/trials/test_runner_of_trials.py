@@ -214,3 +214,13 @@ def test_an_attempt_that_was_given_up_during_its_trials_runs_nothing(tmp_path: P
     (folder / "claim").mkdir()
     output, _ = job.communicate(timeout=60)
     assert (job.returncode, output) == (1, "")
+
+
+def test_a_candidate_that_hangs_when_it_is_measured_again_does_not_win(tmp_path: Path) -> None:
+    hangs = '[ -z "$BAD" ] || { [ ! -e "$TRACE.bad" ] || exec sleep 30; : >"$TRACE.bad"; }\n'
+    new, _ = with_trials(hangs + LOOP % "", restart(candidate("bad", BAD="1", PAUSE="0.05"), budget=16), tmp_path)
+    done = started(staged(new, tmp_path), tmp_path)
+    assert "bad: measured" in done.stderr and "bad: stopped" in done.stderr
+    assert "the default stays" in done.stderr and done.stdout.count("step 12 ") == 1
+    result = parse_restart((tmp_path / restarting.RECORD).read_text(), new.restart)
+    assert [trial.exit_code for trial in result.trials if trial.state == "stopped"] == [None]

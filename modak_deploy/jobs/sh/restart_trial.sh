@@ -33,12 +33,12 @@ modak_copied() { # TIME: puts a copy of the working directory in place, in that 
     modak_pause
   done
   wait "$modak_copy"
-  modak_code=$?
+  modak_copied=$?
   modak_now
   # Nothing has been removed yet: that takes no longer than making it, as a rule.
   [ "$modak_removal" -gt 0 ] || modak_removal=$((modak_time - modak_until + $1))
   modak_copy=
-  return "$modak_code"
+  return "$modak_copied"
 }
 
 modak_has_ended() { # PID: prints yes for a child that has ended and was not waited for
