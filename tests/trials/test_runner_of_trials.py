@@ -224,3 +224,12 @@ def test_a_candidate_that_hangs_when_it_is_measured_again_does_not_win(tmp_path:
     assert "the default stays" in done.stderr and done.stdout.count("step 12 ") == 1
     result = parse_restart((tmp_path / restarting.RECORD).read_text(), new.restart)
     assert [trial.exit_code for trial in result.trials if trial.state == "stopped"] == [None]
+
+
+def test_a_candidate_that_hangs_once_its_rate_is_known_does_not_win(tmp_path: Path) -> None:
+    hangs = LOOP.replace("sleep", '[ "$BAD-$i" != 1-9 ] || exec sleep 30; sleep') % ""
+    bad = candidate("bad", BAD="1", PAUSE="0.1")
+    new, _ = with_trials(hangs, restart(bad, budget=16, window=3.0), tmp_path)
+    done = started(staged(new, tmp_path), tmp_path)
+    assert "bad: stopped" in done.stderr and "it made no more progress" in done.stderr
+    assert "the default stays" in done.stderr and done.stdout.count("step 12 ") == 1

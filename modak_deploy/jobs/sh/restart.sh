@@ -113,7 +113,7 @@ modak_rescue() { # this shell ends, and nobody has asked it to: dash does where 
   modak_become "$modak_winner" "$@"
 }
 
-modak_stop='' modak_own='' modak_pid='' modak_copy='' modak_removal=0 modak_winner=0 modak_trial_id='' modak_token=- modak_wall_left=
+modak_stop='' modak_own='' modak_pid='' modak_copy='' modak_removal=0 modak_gap_0=0 modak_winner=0 modak_trial_id='' modak_token=- modak_wall_left=
 modak_pattern=$modak_dir/pattern
 export modak_pattern
 # /proc names folders as they are without links.

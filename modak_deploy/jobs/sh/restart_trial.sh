@@ -126,6 +126,7 @@ modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, 
   modak_now
   modak_from=$modak_time
   modak_watch
+  [ "$modak_this" != 0 ] || [ "$modak_gap" -le "$modak_gap_0" ] || modak_gap_0=$modak_gap
   modak_kill
   modak_now
   modak_took=$((modak_time - modak_trial))
@@ -145,7 +146,7 @@ modak_try() { # CANDIDATE TIME WINDOW ROUND WORD...: sets state, reason, start, 
 }
 
 modak_watch() { # follows the trial until its rate is known, it is beaten, ends, or its time is over
-  modak_first_u='' modak_first_t='' modak_base_u='' modak_base_t='' modak_last_u=0 modak_looks=0 modak_parts=0 modak_times='' modak_known=
+  modak_first_u='' modak_first_t='' modak_base_u='' modak_base_t='' modak_last_u=0 modak_looks=0 modak_parts=0 modak_times='' modak_known='' modak_gap=0
   modak_tail=65536
   while :; do
     modak_pause
@@ -179,6 +180,7 @@ modak_watch() { # follows the trial until its rate is known, it is beaten, ends,
       [ -z "$modak_known" ] || modak_state=measured
       [ "$modak_signal" != whole ] || modak_reason='the short run did not end in its time'
       [ "$modak_state" != measured ] || modak_reason='its time was over'
+      if [ "$modak_state" = measured ] && modak_is_stuck; then modak_state=stopped modak_reason='it made no more progress'; fi
       return
     fi
     if [ $((modak_looks % 5)) = 1 ]; then
@@ -230,7 +232,9 @@ modak_did_all() { # did the trial print as many numbers of units as the program 
 
 modak_progress() { # takes what was seen last into account; sets modak_known and steady where there is a rate
   [ "$modak_u" -gt "$modak_last_u" ] || return 0
-  modak_last_u=$modak_u modak_done=$modak_u
+  modak_now
+  [ "$modak_last_u" = 0 ] || [ $((modak_time - modak_last_at)) -le "$modak_gap" ] || modak_gap=$((modak_time - modak_last_at))
+  modak_last_u=$modak_u modak_done=$modak_u modak_last_at=$modak_time
   if [ -z "$modak_first_u" ]; then
     modak_first_u=$modak_u modak_first_t=$modak_t modak_start=$modak_t
   elif [ -z "$modak_base_u" ]; then
@@ -269,6 +273,12 @@ modak_is_beaten() { # by the best so far; sets state and reason
   # As many units as the slowest start and three times the best one's time allow: it hangs, or compiles for too long.
   [ "$modak_age" -gt "$((3 * modak_best_start + 300 + 4 * modak_best_steady * 3 / 10000000))" ] || return 1
   modak_state=beaten modak_reason='no rate by three times the time of the best so far'
+}
+
+modak_is_stuck() { # has the candidate done nothing for much longer than between two units before, and than the default?
+  [ "$modak_this" != 0 ] || return 1
+  [ "$modak_gap" -ge "$modak_gap_0" ] || modak_gap=$modak_gap_0
+  [ $((modak_time - modak_last_at)) -gt $((3 * modak_gap + 100)) ]
 }
 
 modak_loads() { # LIBRARIES: can the loader preload them?
