@@ -100,9 +100,9 @@ FAULTS = {
     "crashes in the middle": (LOOP.replace("sleep", '[ "$BAD-$i" != 1-2 ] || kill -9 $$; sleep') % "", "failed"),
     "hangs": ("[ -z \"$BAD\" ] || exec sleep 1000\n" + LOOP % "", "beaten"),
     "hangs, deaf": ("[ -z \"$BAD\" ] || { trap '' TERM; while :; do sleep 1; done; }\n" + LOOP % "", "beaten"),
-    "leaves a daemon": ("[ -z \"$BAD\" ] || setsid sleep 1000 &\n" + LOOP % "", "measured"),
+    "leaves a daemon": ("[ -z \"$BAD\" ] || setsid sleep 90 &\n" + LOOP % "", "measured"),
     "leaves a daemon without its environment": (
-        "[ -z \"$BAD\" ] || env -i setsid sleep 1000 &\n" + LOOP % "", "measured"),
+        "[ -z \"$BAD\" ] || env -i setsid sleep 90 &\n" + LOOP % "", "measured"),
     "another result": (LOOP.replace("${LOSS:-1.$i}", "${BAD:+9}1.$i") % "", "different"),
     "a result that is not a number": (LOOP.replace("${LOSS:-1.$i}", "${BAD:+nan}${BAD:-1.$i}") % "", "different"),
     "ends early, as if it were done": ("[ -z \"$BAD\" ] || set -- 3\n" + LOOP % "", "failed"),
