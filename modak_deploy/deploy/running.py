@@ -19,7 +19,7 @@ from modak_deploy.model.plan import Plan
 from modak_deploy.objects import check_outputs, fetch_objects, store_objects
 from modak_deploy.optimiser.changes import with_secrets
 from modak_deploy.performance.paths import store_in_use
-from modak_deploy.performance.recording import add_results, check_recordable, is_learnt_from
+from modak_deploy.performance.recording import add_results, check_recordable, is_learnt_from, is_undisturbed
 from modak_deploy.secret_values import Reader, checked_values, environment_file, hashes_of
 from modak_deploy.transport.base import Transport
 from modak_deploy.util.files import write_atomically
@@ -183,10 +183,10 @@ def recorded(
     has completed.
     """
     if record:
-        return _record(plan, result, search)
+        return _record(plan, result, search, whole=True)
     if record is None and is_learnt_from(plan, result):
         try:
-            return _record(plan, result, search)
+            return _record(plan, result, search, whole=is_undisturbed(plan, result))
         except (ModakError, OSError) as error:
             notice(f"the job is not recorded: {error}")
     return None
@@ -219,9 +219,9 @@ def would_store(
     return bool(objects.outputs)
 
 
-def _record(plan: Plan, result: JobResult, search: Sequence[Path]) -> int:
+def _record(plan: Plan, result: JobResult, search: Sequence[Path], *, whole: bool) -> int:
     catalogue = catalogue_for(plan.request.catalogue, list(search))
-    return add_results([Path(str(result.results))], catalogue, store_in_use())[0]
+    return add_results([Path(str(result.results))], catalogue, store_in_use(), whole=whole)[0]
 
 
 def learn(new: int | None, notice: Callable[[str], None]) -> None:

@@ -34,7 +34,13 @@ _QUIET = 0.1
 
 
 def add_results(
-    folders: Sequence[Path], catalogue: Catalogue, store: str | None = None, *, first: str = FIRST, later: str = LATER
+    folders: Sequence[Path],
+    catalogue: Catalogue,
+    store: str | None = None,
+    *,
+    first: str = FIRST,
+    later: str = LATER,
+    whole: bool = True,
 ) -> tuple[int, int, str]:
     """Add the measurements of the jobs whose results lie in ``folders`` to the ``store``; see ``records_of``.
 
@@ -42,7 +48,9 @@ def add_results(
     """
     from modak_deploy.performance.store import Store
 
-    records = [record for folder in folders for record in records_of(folder, catalogue, first=first, later=later)]
+    records = [
+        record for folder in folders for record in records_of(folder, catalogue, first=first, later=later, whole=whole)
+    ]
     opened = Store(store)
     try:
         return (*opened.add(records), opened.name)
@@ -56,8 +64,12 @@ def check_recordable(plan: Plan, origin: str) -> None:
         raise InputError(f"{origin}: application.workload.model is missing, by which measurements are found")
 
 
-def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: str = LATER) -> list[Measurement]:
+def records_of(
+    folder: Path, catalogue: Catalogue, *, first: str = FIRST, later: str = LATER, whole: bool = True
+) -> list[Measurement]:
     """Return the measurements of the job whose results lie in ``folder``: one, or one for each configuration tried.
+
+    Without ``whole`` its run is none, and only what it tried is: its node was not known to be free of other work.
 
     ``first`` and ``later`` are the keys of the metrics under which the application tells the seconds of its first unit
     and of each later one; where it does not, the launcher may, and else only the whole is known. InputError when the
@@ -76,18 +88,22 @@ def records_of(folder: Path, catalogue: Catalogue, *, first: str = FIRST, later:
         seconds = job.seconds - (job.restart.seconds if job.restart is not None and not only else 0)
         if seconds <= 0:
             return []
-        whole = _measurement(plan, job, seconds, catalogue, (first, later), str(folder / JOB))
+        run = _measurement(plan, job, seconds, catalogue, (first, later), str(folder / JOB))
         lost = {"failed": failed, "slower_at_first": slower_at_first}
-        whole = whole.model_copy(update={name: of(whole, plan, job, catalogue) or None for name, of in lost.items()})
-        as_it_ran = _as_it_ran(whole, plan, job)
-        before = tried_before(whole, plan, job, catalogue)
+        run = run.model_copy(update={name: of(run, plan, job, catalogue) or None for name, of in lost.items()})
+        before = tried_before(run, plan, job, catalogue)
         if only:
             return before
+        tried = _tried(run, plan, job, catalogue, str(folder / JOB)) if job.tuning is not None else []
         # A job that went on with what it had tried is a run of no configuration.
-        tried = _tried(whole, plan, job, catalogue, str(folder / JOB)) if job.tuning is not None else []
-        if plan.surveys or _went_on_with_others(job):
+        if tried or plan.surveys or _went_on_with_others(job):
             return before + tried
-        return before + (tried or [as_it_ran])
+        as_it_ran = _as_it_ran(run, plan, job)
+        if whole:
+            return [*before, as_it_ran]
+        # What later jobs need not try again is noted all the same, and the time counts as no more than a trial's.
+        noted = not before and (run.failed or run.slower_at_first)
+        return [*before, *([as_it_ran.model_copy(update={"kind": "trial"})] if noted else [])]
     except ValidationError as error:
         raise InputError(diagnostics_of(error, Measurement, origin=str(folder / JOB))) from None
     except (OverflowError, OSError, ValueError):
