@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.model.measurement import Hardware
-from modak_deploy.optimiser.evidence import Sample
+from modak_deploy.optimiser.samples import Sample
 from modak_deploy.performance.features import speeds
 from modak_deploy.performance.matching import Work, widening
 from modak_deploy.performance.statistics import Interval

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from modak_deploy.catalogue.lever import Lever
 from modak_deploy.model.measurement import Measurement
-from modak_deploy.optimiser.evidence import Evidence, Sample, ratio_within
+from modak_deploy.optimiser.evidence import Evidence
 from modak_deploy.optimiser.options import Location, Option
+from modak_deploy.optimiser.samples import Sample, ratio_within
 from modak_deploy.performance.statistics import paired_ratio_interval
 
 PROMISING = 1.03

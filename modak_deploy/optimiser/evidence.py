@@ -8,8 +8,16 @@ from typing import NamedTuple
 
 from modak_deploy.model.measurement import Configuration, Measurement, Ratio
 from modak_deploy.optimiser.options import LeverSet, Location, Option
+from modak_deploy.optimiser.samples import (
+    Sample,
+    Setting,
+    product_of,
+    ratio_of,
+    ratio_within,
+    runtime_and_image,
+    setting_of,
+)
 from modak_deploy.performance.matching import (
-    Phases,
     Work,
     comparable,
     differences,
@@ -19,86 +27,10 @@ from modak_deploy.performance.matching import (
     widening,
 )
 from modak_deploy.performance.series import Folded, Observation, record_in
-from modak_deploy.performance.statistics import (
-    WIDEST,
-    Interval,
-    Moments,
-    paired_ratio_interval,
-    prediction_interval,
-    ratio_interval,
-    weighted,
-)
+from modak_deploy.performance.statistics import Interval
 
-Setting = tuple[str, ...]
-"""What the measurements of one table have in common: hardware, software, workload, provenance."""
-Block = tuple[str, int, int]
-"""The job that tried levers, its start, and the block in which configurations were measured beside one another."""
 _ROUNDING = 1.05
 """Factor either way on a ratio that a publication gives in words, without spread."""
-
-
-@dataclass
-class Sample:
-    """The runs of one option in one setting, scaled to the work at hand."""
-
-    differences: frozenset[str]
-    phases: list[Phases] = field(default_factory=list)
-    blocks: dict[Block, float] = field(default_factory=dict)
-    steady: dict[Block, float] = field(default_factory=dict)
-    """The same without start and compilation, where these were told apart."""
-    summaries: list[Moments] = field(default_factory=list)
-    records: list[Measurement] = field(default_factory=list)
-    dates: set[str] = field(default_factory=set)
-    _single: list[float] = field(default_factory=list)
-    """Seconds of the runs that are in no series."""
-    _series: list[Moments] = field(default_factory=list)
-    _moments: Moments | None = None
-
-    def add(self, record: Measurement, phases: Sequence[Phases], series: Folded | None = None) -> None:
-        """Take the runs of ``record`` in, whose ``phases`` are scaled to the work at hand.
-
-        ``series`` is what stands for more runs than these, where their moments hold for the work at hand.
-        """
-        self.records.append(record)
-        self.dates.add(record.provenance.date)
-        self._moments = None
-        self.phases += phases
-        if series is not None:
-            self.dates.add(series.first_date)
-            self._series.append(series.moments)
-            return
-        self._single += [p.total for p in phases]
-        for run, scaled in zip(record.runs, phases, strict=True):
-            if run.block is not None:
-                # Other series than those of trials take turns over several runs, each with a start of its own.
-                job = (record.provenance.source, run.time or 0) if record.kind == "trial" else ("", 0)
-                self.blocks[(*job, run.block)] = scaled.total
-                if scaled.distinguished:
-                    self.steady[(*job, run.block)] = scaled.steady
-        if record.summary is not None:
-            s = record.summary
-            self.summaries.append(Moments.of_summary(s.mean, s.deviation, s.count))
-
-    def moments(self) -> Moments:
-        """Return the moments of the whole runs' seconds."""
-        if self._moments is None:
-            single = [Moments.of_values(self._single)] if self._single else []
-            parts = [*single, *self._series]
-            self._moments = Moments.of_parts(parts) if self._series else parts[0] if parts else self.summaries[0]
-        return self._moments
-
-    def tried(self) -> bool:
-        """Tell whether all of it was tried while jobs ran."""
-        return all(isinstance(record, Measurement) and record.kind == "trial" for record in self.records)
-
-    def interval(self) -> Interval:
-        """Return the seconds of the whole run with the interval of one more."""
-        return prediction_interval(self.moments())
-
-    def count(self) -> int | None:
-        """Return the number of runs; None where it is not known."""
-        runs = len(self._single) + sum(moments.count for moments in self._series)
-        return runs or next((r.summary.count for r in self.records if r.summary), None)
 
 
 class Edge(NamedTuple):
@@ -142,12 +74,12 @@ class Table:
         """Return time of ``first`` over time of ``other``: from samples, or along a chain of ratios."""
         if first in self.samples and other in self.samples:
             a, b = self.samples[first], self.samples[other]
-            return Edge(_ratio(a, b), a.differences | b.differences)
+            return Edge(ratio_of(a, b), a.differences | b.differences)
         chain = self._chain(first, other)
         if chain is None:
             return None
         together = frozenset[str]().union(*(edge.differences for edge in chain))
-        return Edge(_product([edge.ratio for edge in chain]), together)
+        return Edge(product_of([edge.ratio for edge in chain]), together)
 
     def _chain(self, first: Option, other: Option) -> list[Edge] | None:
         ways: dict[Option, list[Edge]] = {first: []}
@@ -176,7 +108,9 @@ class Evidence:
         self._packages = {location.option(()): _Packages(location) for location in locations}
         fitting = [observation for observation in records if comparable(record_in(observation), work)]
         configurations = (record_in(observation).configuration for observation in fitting)
-        self._exact = {_where(c) for c in configurations} & {_where_of(location) for location in locations[:1]}
+        self._exact = {runtime_and_image(c) for c in configurations} & {
+            _where_of(location) for location in locations[:1]
+        }
         for observation in fitting:
             self._take(observation)
 
@@ -186,7 +120,7 @@ class Evidence:
         phases = [phases_of(r, record, self.work) for r in record.runs] if isinstance(record, Measurement) else []
         for location, shift in self._locations_for(record):
             unlike = differences(record, self.work, self._packages[location.option(())]) | shift
-            table = self.tables.setdefault(_setting(record, shift), Table(location_of(record)))
+            table = self.tables.setdefault(setting_of(record, shift), Table(location_of(record)))
             option = location.option(self._ordered(record.configuration))
             if isinstance(record, Measurement):
                 table.samples.setdefault(option, Sample(unlike)).add(record, phases, series)
@@ -264,62 +198,6 @@ class Evidence:
         return min(samples, key=lambda entry: entry[:2])[2:] if samples else None
 
 
-def _ratio(default: Sample, other: Sample) -> Interval:
-    is_same_table = _setting(default.records[0], frozenset()) == _setting(other.records[0], frozenset())
-    alone = len(default.records) == 1 == len(other.records)
-    paired = paired_ratio_interval(default.blocks, other.blocks) if is_same_table and alone else None
-    return paired or _tried_ratio(default, other) or ratio_interval(default.moments(), other.moments())
-
-
-def _tried_ratio(default: Sample, other: Sample) -> Interval | None:
-    """Return the ratio by the units that jobs did side by side in trials; None where there are too few."""
-    if not (default.tried() and other.tried()):
-        return None
-    return paired_ratio_interval(default.blocks, other.blocks)
-
-
-def ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sample) -> Interval:
-    """Return the ratio of two samples of one setting; by a third as well where each was tried beside that one.
-
-    A job measures what it tries beside the best so far, and a later job beside what was known, not beside the default:
-    what the machine did meanwhile is the same on neither side of the ratio of two jobs. Where two were tried beside one
-    another, too, both ways count by what they are worth where their units are not the same ones, as all those of a
-    survey are.
-    """
-    if not (default.tried() and other.tried()):
-        return _ratio(default, other)
-    direct = _tried_ratio(default, other)
-    chains = []
-    for third in samples.values():
-        if third.tried() and third is not default and third is not other:
-            if direct is not None and not _both(default, other).isdisjoint(_both(default, third)):
-                continue
-            left, right = _tried_ratio(default, third), _tried_ratio(third, other)
-            if left is not None and right is not None:
-                chains.append(_product([left, right]))
-    chain = min(chains, key=lambda ratio: ratio.high / ratio.low, default=None)
-    if direct is not None and chain is not None:
-        return weighted([direct, chain])
-    return direct or chain or _ratio(default, other)
-
-
-def _both(first: Sample, other: Sample) -> set[Block]:
-    """Return the blocks in which both were measured."""
-    return first.blocks.keys() & other.blocks.keys()
-
-
-def _product(ratios: Sequence[Interval]) -> Interval:
-    """Return the product of ratios along a chain, whose errors are independent of one another."""
-    value = math.prod(ratio.value for ratio in ratios)
-    up = min(math.hypot(*(math.log(ratio.high / ratio.value) for ratio in ratios)), WIDEST)
-    down = min(math.hypot(*(math.log(ratio.value / ratio.low) for ratio in ratios)), WIDEST)
-    return Interval(value, value * math.exp(-down), value * math.exp(up))
-
-
-def _where(configuration: Configuration) -> tuple[str, str | None]:
-    return (configuration.runtime, configuration.image)
-
-
 def _where_of(location: Location) -> tuple[str, str | None]:
     return (location.runtime, location.image.name if location.image else None)
 
@@ -342,13 +220,6 @@ def location_differences(
         return None
     unlike = {"image"} if configuration.image is None else set()
     return frozenset(unlike if configuration.runtime == location.runtime else unlike | {"runtime"})
-
-
-def _setting(record: Measurement | Ratio, shift: frozenset[str]) -> Setting:
-    where = str(_where(record.configuration)) if shift == {"runtime"} else ""
-    provenance = (record.provenance.source, record.provenance.date, record.provenance.method[:80])
-    source = provenance if isinstance(record, Measurement) else provenance[:2]
-    return (*record.setting, where, *source)
 
 
 def location_of(record: Measurement | Ratio) -> str:

@@ -4,9 +4,10 @@ import statistics
 
 from modak_deploy.model.plan import Basis, Gain, Prediction
 from modak_deploy.optimiser.candidates import Choice
-from modak_deploy.optimiser.evidence import Sample, location_of
+from modak_deploy.optimiser.evidence import location_of
 from modak_deploy.optimiser.knowledge import Comparison, Knowledge, differing
 from modak_deploy.optimiser.options import Option
+from modak_deploy.optimiser.samples import Sample
 from modak_deploy.performance.statistics import Interval
 
 _FOREIGN = 3.0

@@ -13,7 +13,7 @@ from modak_deploy.optimiser import make_plan
 from modak_deploy.performance.records import Table, available_measurements
 from tried_parts import DEPLOYMENT, FACTS, LAST, NOW, plan
 
-CHANNELS = "pytorch-channels-last"
+CHANNELS, ONE = "pytorch-channels-last", "pytorch-one-thread"
 
 
 @pytest.fixture
@@ -65,3 +65,53 @@ def test_what_a_disturbed_job_could_not_use_is_noted_all_the_same(kept):
     assert (found.kind, found.failed) == ("trial", [CHANNELS])
     after = plan(Table([found]))
     assert CHANNELS not in after.chosen.launch.candidates and after.prediction.basis == "trial"
+
+
+def beside(levers: list[str], times: float, rival: float) -> dict[str, Any]:
+    def spread(seconds: float) -> list[float]:
+        return [seconds * (1 + 0.01 * (number * 7 % 5 - 2)) for number in range(10)]
+
+    return {"of": "Net", "levers": levers, "result": "-", "times": spread(times), "rival_times": spread(rival)}
+
+
+def timed(steady: float, trials: list[dict[str, Any]], number: int, **change: Any) -> dict[str, Any]:
+    """Return what a job of 100 units says of itself, each of so many seconds."""
+    counted = {"name": "inference: Net", "unit": "call", "units": 100, "steady": steady, "compile": 0.1}
+    tuning = {"processes": 1, "counted": [{**counted, "seconds": steady * 100}], "trials": trials}
+    return {"number": number, "seconds": steady * 100 + 8, "tuning": tuning, "started": 1795e6 + number, **change}
+
+
+def test_units_that_were_tried_are_compared_with_those_beside_them_alone(records):
+    """The third job's node was half as fast: its default does not make faster what the second one found slower."""
+    quiet, busy = [beside([CHANNELS], 1.1, 1.0)], [beside([ONE], 2.1, 2.0)]
+    whole = records([], **timed(1.0, [], 1, load=0.0))
+    found = [*whole, *records(quiet, **timed(1.0, quiet, 2)), *records(busy, **timed(2.0, busy, 3))]
+    after = plan(Table(found))
+    assert after.chosen.levers == [], after.reason
+    ratios = {tuple(each.candidate.levers): each.prediction.gain for each in after.alternatives}
+    assert ratios[CHANNELS,].ratio == pytest.approx(108 / 118, rel=0.02)
+    assert ratios[ONE,].ratio == pytest.approx(208 / 218, rel=0.02)
+
+
+def test_seconds_are_those_of_whole_runs_where_there_are_some(records):
+    busy = [beside([ONE], 2.1, 2.0)]
+    whole = [record for number in (1, 2) for record in records([], **timed(1.0, [], number, load=0.0))]
+    after = plan(Table([*whole, *records(busy, **timed(2.0, busy, 3))]))
+    assert after.prediction.seconds == pytest.approx(108, rel=0.01) and "2 times" in after.prediction.evidence
+
+
+@pytest.mark.parametrize(("steady", "least", "most"), [(0.7, 1.3, 1.45), (0.5, 1.84, 1.89)])
+def test_whole_runs_count_beside_trials_that_agree_and_alone_where_they_do_not(records, steady, least, most):
+    """Trials say that it is 1.86 times as fast over 100 calls."""
+    trials = [beside([CHANNELS], 0.5, 1.0)]
+    tried = records(trials, **timed(1.0, trials, 1))
+    chosen = plan(Table(tried))
+    assert chosen.chosen.levers == [CHANNELS]
+    runs = []
+    for made, seconds in ((plan(), 1.0), (chosen, steady)):
+        for number in range(4):
+            job = timed(seconds + 0.01 * number, [], len(runs) + 10)
+            job["tuning"]["levers"] = made.chosen.levers
+            runs += records([], made=made, **job)
+    gain = plan(Table([*tried, *runs])).gain
+    assert least < gain.low < gain.ratio < gain.high < most
