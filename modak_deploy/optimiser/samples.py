@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from modak_deploy.model.measurement import Configuration, Measurement, Ratio
+from modak_deploy.model.measurement import Configuration, Measurement, Ratio, Run
 from modak_deploy.optimiser.options import Option
 from modak_deploy.performance.matching import Phases
 from modak_deploy.performance.series import Folded
@@ -12,6 +12,7 @@ from modak_deploy.performance.statistics import (
     WIDEST,
     Interval,
     Moments,
+    grouped_ratio_interval,
     paired_ratio_interval,
     prediction_interval,
     ratio_interval,
@@ -34,6 +35,8 @@ class Sample:
     """Seconds of units that jobs did in trials."""
     steady: dict[Block, float] = field(default_factory=dict)
     """The same without start and compilation, where these were told apart."""
+    starts: dict[int, list[float]] = field(default_factory=dict)
+    """Seconds of trials in processes of their own, by the time at which their job began; of a series the newest."""
     turns: dict[int, float] = field(default_factory=dict)
     """Seconds of runs that took turns with others, each with a start of its own."""
     summaries: list[Moments] = field(default_factory=list)
@@ -58,24 +61,30 @@ class Sample:
         self.phases += phases
         if record.kind != "trial" and (series is not None or phases):
             self._whole.append(series.moments if series is not None else Moments.of_values([p.total for p in phases]))
+        for run, scaled in zip(record.runs, phases, strict=True):
+            self._take(record, run, scaled)
         if series is not None:
             self.dates.add(series.first_date)
             self._series.append(series.moments)
             return
         self._single += [p.total for p in phases]
-        for run, scaled in zip(record.runs, phases, strict=True):
-            if run.block is None:
-                continue
-            if record.kind != "trial":
+        if record.summary is not None:
+            s = record.summary
+            self.summaries.append(Moments.of_summary(s.mean, s.deviation, s.count))
+
+    def _take(self, record: Measurement, run: Run, scaled: Phases) -> None:
+        """Take in what a run was measured beside; a run of a series has no block."""
+        if record.kind != "trial":
+            if run.block is not None:
                 self.turns[run.block] = scaled.total
-                continue
+        elif run.block is None:
+            if run.time is not None:
+                self.starts.setdefault(run.time, []).append(scaled.total)
+        else:
             block = (record.provenance.source, run.time or 0, run.block)
             self.blocks[block] = scaled.total
             if scaled.distinguished:
                 self.steady[block] = scaled.steady
-        if record.summary is not None:
-            s = record.summary
-            self.summaries.append(Moments.of_summary(s.mean, s.deviation, s.count))
 
     def moments(self) -> Moments:
         """Return the moments of the whole runs' seconds."""
@@ -116,15 +125,18 @@ def ratio_of(default: Sample, other: Sample) -> Interval:
 
 
 def _tried_ratio(default: Sample, other: Sample) -> Interval | None:
-    """Return the ratio by the units that jobs did side by side in trials; None where there are too few."""
-    return paired_ratio_interval(default.blocks, other.blocks)
+    """Return the ratio by what jobs tried side by side, units or processes; None where there is too little."""
+    paired = paired_ratio_interval(default.blocks, other.blocks)
+    if paired is not None or len(default.starts.keys() | other.starts.keys()) < 2:
+        return paired
+    return grouped_ratio_interval(default.starts, other.starts)
 
 
 def _with_measured(tried: Interval | None, default: Sample, other: Sample) -> Interval:
     """Return the ratio by trials together with that by whole runs, where there are some of both.
 
-    Units that were tried count beside those of the same job alone: the node of another job may have been busy, and
-    then they are as slow whatever was on. Where trials contradict whole runs, these count alone: they were measured.
+    What was tried counts beside what the same job tried alone: the node of another job may have been busy, and then all
+    is as slow there, whatever was on.
     """
     first, second = default.measured(), other.measured()
     measured = ratio_interval(first, second) if first is not None and second is not None else None

@@ -136,6 +136,30 @@ def paired_ratio_interval(baseline: Mapping[_Block, float], other: Mapping[_Bloc
     return _interval(statistics.fmean(logs), t975(len(logs) - 1) * math.sqrt(variance(logs) / len(logs)))
 
 
+def grouped_ratio_interval(
+    baseline: Mapping[_Block, Sequence[float]], other: Mapping[_Block, Sequence[float]]
+) -> Interval | None:
+    """Return the ratio of two samples of which groups were taken side by side; None where that leaves no spread.
+
+    What slows a whole group down falls out of the ratio, as by ``paired_ratio_interval``: logarithms are taken as the
+    sum of what the group and what the sample makes of them, and what is left is the spread.
+    """
+    pairs = [
+        (Moments.of_values(values), Moments.of_values(other[group]))
+        for group, values in baseline.items()
+        if values and other.get(group)
+    ]
+    degrees = sum(a.count + b.count - 1 for a, b in pairs) - 1
+    if not pairs or degrees < 1:
+        return None
+    weights = [a.count * b.count / (a.count + b.count) for a, b in pairs]
+    whole = math.fsum(weights)
+    centre = math.fsum(w * (a.mean - b.mean) for w, (a, b) in zip(weights, pairs, strict=True)) / whole
+    squares = math.fsum(w * (a.mean - b.mean - centre) ** 2 for w, (a, b) in zip(weights, pairs, strict=True))
+    squares += math.fsum((part.variance or 0.0) * (part.count - 1) for pair in pairs for part in pair)
+    return _interval(centre, t975(degrees) * math.sqrt(squares / degrees / whole))
+
+
 def weighted(intervals: Sequence[Interval]) -> Interval:
     """Return the mean of independent estimates of one value, each weighted by the inverse square of its width in logs.
 

@@ -8,6 +8,7 @@ import pytest
 from modak_deploy.deploy.running import recorded as recorded_by_itself
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.job import JobResult
+from modak_deploy.model.measurement import Measurement, Run
 from modak_deploy.model.plan import Plan
 from modak_deploy.optimiser import make_plan
 from modak_deploy.performance.records import Table, available_measurements
@@ -115,3 +116,26 @@ def test_whole_runs_count_beside_trials_that_agree_and_alone_where_they_do_not(r
             runs += records([], made=made, **job)
     gain = plan(Table([*tried, *runs])).gain
     assert least < gain.low < gain.ratio < gain.high < most
+
+
+def tried_alone(base: Measurement, levers: list[str], started: int, *totals: float) -> Measurement:
+    """Return trials in processes of their own, as a round of a search leaves them."""
+    return base.model_copy(
+        update={
+            "kind": "trial",
+            "configuration": base.configuration.model_copy(update={"levers": levers}),
+            "runs": [Run(total=total, time=started) for total in totals],
+            "provenance": base.provenance.model_copy(update={"source": f"job {started} of net on here"}),
+        }
+    )
+
+
+@pytest.mark.parametrize(("fresh", "chosen"), [((102.0, 101.0, 102.0, 101.0, 102.0), []), ((80.0, 81.0), [CHANNELS])])
+def test_trials_in_new_processes_are_compared_job_by_job(records, fresh: tuple[float, ...], chosen: list[str]):
+    """The rounds of a search ran on a busy node, and what confirmed it did not: one of two found nothing faster."""
+    (base,) = records([])
+    rounds = [tried_alone(base, [], 1000 * number, 300.0 + number) for number in range(1, 9)]
+    confirmed = [tried_alone(base, [], 9000, 100.0, 101.0, 100.0, 101.0, 100.0, 100.0)]
+    best = [tried_alone(base, [CHANNELS], 3000, 200.0), tried_alone(base, [CHANNELS], 9000, *fresh)]
+    after = plan(Table([*rounds, *confirmed, *best]))
+    assert after.chosen.levers == chosen, after.reason

@@ -8,6 +8,7 @@ import pytest
 from modak_deploy.performance.statistics import (
     Interval,
     Moments,
+    grouped_ratio_interval,
     paired_ratio_interval,
     prediction_interval,
     ratio_interval,
@@ -59,6 +60,35 @@ def test_what_slows_a_block_falls_out_of_the_paired_ratio():
 
 def test_two_common_blocks_are_too_few():
     assert paired_ratio_interval({0: 1.0, 1: 1.0}, {0: 1.0, 1: 2.0, 2: 3.0}) is None
+
+
+def test_what_slows_a_group_falls_out_of_the_ratio_of_samples_in_groups():
+    """Of one value each it is the paired ratio, and groups of different sizes do not shift it."""
+    ones, others = {1: 1.0, 2: 2.1, 3: 4.1}, {1: 0.5, 2: 1.0, 3: 2.0}
+    grouped = grouped_ratio_interval({k: [v] for k, v in ones.items()}, {k: [v] for k, v in others.items()})
+    paired = paired_ratio_interval(ones, others)
+    assert (grouped.value, grouped.low, grouped.high) == pytest.approx((paired.value, paired.low, paired.high))
+    slow = grouped_ratio_interval({1: [1.0, 1.01], 2: [9.0] * 5}, {1: [0.5, 0.51], 2: [4.5]})
+    assert slow.value == pytest.approx(2, rel=0.01) and slow.low > 1.9
+
+
+@pytest.mark.parametrize("other", [{}, {3: [1.0, 2.0]}, {1: []}, {1: [1.0]}])
+def test_groups_without_a_spread_have_no_ratio(other):
+    assert grouped_ratio_interval({1: [1.0], 2: [1.0, 2.0]}, other) is None
+
+
+def test_the_interval_of_groups_covers_what_they_share():
+    draw, hits = random.Random(7), 0
+    for _ in range(1000):
+        groups = {group: draw.gauss(0, 0.5) for group in range(4)}
+        first, second = (
+            {group: [math.exp(shift + at + draw.gauss(0, 0.05)) for _ in range(draw.randint(1, 3))]
+             for group, at in groups.items()}
+            for shift in (0.1, 0.0)
+        )  # fmt: skip
+        interval = grouped_ratio_interval(first, second)
+        hits += interval.low <= math.exp(0.1) <= interval.high
+    assert 0.93 < hits / 1000 < 0.97
 
 
 def test_a_summary_has_the_moments_of_its_sample():
