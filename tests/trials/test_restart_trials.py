@@ -68,6 +68,16 @@ def test_the_whole_time_counts_of_what_ends_between_two_looks(run: Run, quick: t
     assert ended.whole
 
 
+def test_what_ends_between_two_looks_is_not_faster_for_a_unit_that_nobody_counted(run: Run) -> None:
+    """It does three units at once after 1.7 s, and the default takes 1.5 s: two thirds of 1.7 s are less."""
+    steps = 'for i in 1 2 3; do echo "step $i loss=1.$i"; done'
+    text = f'[ -z "$BURST" ] || {{ sleep 1.7; {steps}; exit; }}\n' + LOOP.replace("0.15", "0.5").replace(":-12", ":-3")
+    _, result, output = run(text % "", restart(candidate("burst", BURST="1"), units=3))
+    (ended,) = [trial for trial in result.restart.trials if trial.name == "burst"]
+    assert ended.whole and ended.start == pytest.approx(ended.steady, abs=0.02), output
+    assert (result.state, result.restart.chosen) == ("completed", "as-is"), output
+
+
 def test_candidates_that_vary_are_still_better_than_the_default(run: Run) -> None:
     varies = '[ -z "$FIRST" ] || { [ ! -e "$TRACE.$FIRST" ] || PAUSE=0.12; : >"$TRACE.$FIRST"; }\n'
     trials = restart(candidate("one", PAUSE="0.05", FIRST="1"), candidate("two", PAUSE="0.05", FIRST="2"), budget=60)

@@ -214,9 +214,10 @@ modak_judge_end() { # of a trial that ended well; the default is the measure of 
   if [ -n "$modak_known" ]; then
     modak_state=measured modak_reason='it ended'
   elif [ "$modak_this" != 0 ] && modak_did_all; then
-    # It did all of its work between two looks. With its start in that time, a unit takes less than this.
-    modak_state=measured modak_reason='it ended, and its whole time counts' modak_start=0 modak_at_once=1
-    modak_steady=$((modak_whole * 10000000 / modak_units)) modak_done=$modak_units
+    # It did all of its work between two looks. With its start in that time, a unit takes less than this, and all of
+    # them, the first one included, take as long as the whole.
+    modak_state=measured modak_reason='it ended, and its whole time counts' modak_at_once=1
+    modak_start=$((modak_whole / modak_units)) modak_steady=$((modak_whole * 10000000 / modak_units)) modak_done=$modak_units
   else
     modak_state=stopped modak_reason='it ended before its rate was known'
   fi
