@@ -188,9 +188,11 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 LONGEST_SECONDS = 3e11
 """Nothing takes ten thousand years. What a target or a program reports is bounded by it, so that it can be computed
 with: squares and sums of longer times overflow, and of an integer of many digits no float can be made."""
+SHORTEST_SECONDS = 1e-15
+"""Nothing is over in less. Products of shorter times are 0, which has no logarithm."""
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_SECONDS, allow_inf_nan=False)]
 """How long something took."""
-SecondsAboveZero = Annotated[float, Field(gt=0, le=LONGEST_SECONDS, allow_inf_nan=False)]
+SecondsAboveZero = Annotated[float, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, allow_inf_nan=False)]
 Positive = Annotated[int, Field(gt=0), AfterValidator(_check_size)]
 NonNegative = Annotated[int, Field(ge=0), AfterValidator(_check_size)]
 

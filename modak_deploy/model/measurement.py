@@ -108,7 +108,8 @@ class Run(Model):
         """Seconds outside all units: start of the process, reading of data, the end."""
         if self.total is None or self.first is None:
             return None
-        return self.total - self.first - sum(self.later)
+        # Rounding: 0.8 s are no less than 0.1, 0.3 and 0.4 s, as ``_phases_fit`` adds them up.
+        return max(self.total - self.first - sum(self.later), 0.0)
 
     @cached_property
     def later_unit(self) -> float | None:

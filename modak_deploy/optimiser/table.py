@@ -9,6 +9,8 @@ from modak_deploy.optimiser.targettable import instance_text, target_lines
 from modak_deploy.util.text import plural
 
 WIDTH = 100
+_NARROWEST = 8
+"""Columns that names have at least, however many digits a figure has."""
 _MOST = 8
 """Runners-up, and reasons of rejections, shown where not all are asked for; the Plan has all of them."""
 
@@ -147,7 +149,7 @@ def _row(name: str, prediction: Prediction, default: str) -> tuple[str, str, str
 
 def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    widths[0] = min(widths[0], WIDTH - sum(widths[1:]) - 2 * 4)
+    widths[0] = min(widths[0], max(WIDTH - sum(widths[1:]) - 2 * 4, _NARROWEST))
     lines = []
     for name, *cells in rows:
         aligned = [cell.rjust(width) for cell, width in zip(cells[:3], widths[1:4], strict=True)]

@@ -80,7 +80,7 @@ def test_what_was_written_is_read_again_whatever_its_texts_hold(tmp_path, charac
 
 
 BAD = [
-    ({"runs": [{"total": -1.0}]}, "runs[0].total: must be above 0"),
+    ({"runs": [{"total": -1.0}]}, "runs[0].total: must be at least 1e-15"),
     ({"runs": [{"total": 1e308}]}, "runs[0].total: must be at most"),
     ({"runs": [{"total": "4"}]}, "runs[0].total: must be a number, not '4'"),
     ({"runs": [{"total": float("nan")}]}, "runs[0].total: must be a finite number"),
