@@ -11,6 +11,7 @@ from modak_deploy.evidence.marks import Axes, Line, Mark, lines
 from modak_deploy.evidence.view import Drawing, Emphasis, Figure, Intervals, Part, Row, Section, Table, Tone, Value
 from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Ratio
 from modak_deploy.performance.laws import Point
+from modak_deploy.performance.matching import whole_seconds
 from modak_deploy.performance.scaletable import Series, layouts_of, series_of
 from modak_deploy.performance.scaling import SPARE, fit_scale
 from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval
@@ -53,7 +54,7 @@ class Sample:
             self.published.append(Moments.of_summary(summary.mean, summary.deviation, summary.count))
             return
         for run in record.runs:
-            total = run.total if run.total is not None else sum(run.later) + (run.first or 0.0)
+            total = whole_seconds(run, record)
             self.totals.append(total)
             if run.block is not None:
                 self.blocks[record.provenance.source, run.block] = total

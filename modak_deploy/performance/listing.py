@@ -8,6 +8,7 @@ from typing import Any
 
 from modak_deploy.errors import InputError
 from modak_deploy.model.measurement import Measurement, Ratio
+from modak_deploy.performance.matching import whole_seconds
 from modak_deploy.performance.paths import store_address
 from modak_deploy.performance.records import load_measurements, to_line
 from modak_deploy.performance.store import Filter, Store
@@ -79,9 +80,7 @@ def seconds_of(record: Measurement | Ratio) -> float | None:
     if isinstance(record, Ratio):
         return None
     if record.runs:
-        return statistics.median(
-            run.total if run.total is not None else (run.first or 0.0) + sum(run.later) for run in record.runs
-        )
+        return statistics.median(whole_seconds(run, record) for run in record.runs)
     return None if record.summary is None else record.summary.mean
 
 

@@ -182,6 +182,13 @@ def own_phases(run: Run, record: Measurement) -> Phases:
     return _phases(run, record.workload, record.workload)
 
 
+def whole_seconds(run: Run, record: Measurement) -> float:
+    """Return the seconds of a whole run; one of trials has two units, and stands for a run of all of them."""
+    if record.kind == "trial":
+        return own_phases(run, record).total
+    return run.total if run.total is not None else (run.first or 0.0) + sum(run.later)
+
+
 def same_length(record: Measurement, work: Work) -> bool:
     """Tell whether the phases of a run are the same with the units and samples of ``work`` as with its own."""
     return _is_as_long(record.workload, work.workload)

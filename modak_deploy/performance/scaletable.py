@@ -9,7 +9,7 @@ from typing import Any
 from modak_deploy.errors import InputError
 from modak_deploy.model.measurement import Measurement, Ratio
 from modak_deploy.performance.laws import Point
-from modak_deploy.performance.matching import cores_of
+from modak_deploy.performance.matching import cores_of, whole_seconds
 from modak_deploy.performance.records import Measurements
 from modak_deploy.performance.scaling import SPARE, ScaleModel, fit_scale
 
@@ -68,7 +68,7 @@ def _key(record: Measurement) -> tuple[str, ...]:
 
 def _points(record: Measurement) -> Iterator[Point]:
     c = record.configuration
-    seconds = [run.total for run in record.runs if run.total is not None]
+    seconds = [whole_seconds(run, record) for run in record.runs if run.total is not None]
     if record.summary is not None:
         seconds = [record.summary.mean]
     if seconds:

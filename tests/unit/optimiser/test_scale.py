@@ -188,3 +188,28 @@ def test_the_efficiency_that_was_measured_counts():
     (fast,) = metis("444 / 32 / 0.47", {}, (32,))
     plan = metis_plan({}, [*records[:-1], fast], 32, request={"objective": "efficiency", "minimal_efficiency": 0.46})
     assert plan.chosen.resources.ranks == 32
+
+
+def test_of_trials_the_run_counts_that_they_stand_for():
+    """Their runs hold two units of the hundred: one that made them ready, and one that was timed."""
+    records = []
+    for record in measured("1000 / r + 5").all_records():
+        unit = record.runs[0].total / 100
+        run = Run(total=1.0 + 2 * unit + 1e-9, first=unit, later=[unit])
+        workload = record.workload.model_copy(update={"units": 100})
+        records.append(record.model_copy(update={"kind": "trial", "runs": [run], "workload": workload}))
+    deployment = Deployment.model_validate(
+        {
+            "application": {
+                "name": "solve",
+                "type": "hpc",
+                "executable": "/opt/solve",
+                "workload": {"model": "solver", "unit": "run", "units": 100},
+            },
+            "target": {"name": "hawk", "type": "slurm", "host": "login.example.org"},
+            "job": {"nodes": 6, "ranks": 48},
+        }
+    )
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    plan = make_plan(deployment, Facts.model_validate(FACTS), [], now=now, measurements=Table(records))
+    assert plan.prediction.seconds == pytest.approx(1 + 1000 / 48 + 5, rel=0.05), plan.prediction.evidence

@@ -2,12 +2,16 @@
 
 import pytest
 
+from modak_deploy.catalogue import load_catalogue
 from modak_deploy.errors import InputError
+from modak_deploy.evidence.workloads import comparisons, gain
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.measurement import Measurement
 from modak_deploy.optimiser import make_plan
 from modak_deploy.optimiser.table import render
+from modak_deploy.performance.listing import seconds_of
 from modak_deploy.performance.records import Table, to_line
+from modak_deploy.performance.scaletable import series_of
 from tried_parts import COUNTED, DEPLOYMENT, FACTS, LAST, NOW, plan
 
 BOTH = {
@@ -367,3 +371,12 @@ def test_switching_between_steps_is_no_part_of_the_start(records):
     tuning = {"processes": 1, "trials": SURVEY, "settled": settled, "counted": counted}
     (record, *_) = records(SURVEY, number=78, made=SURVEYED, tuning=tuning)
     assert record.runs[0].start == pytest.approx(8.0 - 3.0)
+
+
+def test_seconds_of_trials_are_those_of_all_units(records):
+    """In a list, a report and a law of scaling; their runs hold two units each."""
+    last, default = records([LAST])
+    assert (seconds_of(last), seconds_of(default)) == (pytest.approx(58.5), pytest.approx(108))
+    ((comparison,), (series, _)) = comparisons([last, default], load_catalogue()), series_of([last, default])
+    assert gain(comparison.baseline, comparison.samples[1]).value == pytest.approx(108 / 58.5, rel=0.01)
+    assert sorted(point.seconds for point in series.points) in ([pytest.approx(0.585)], [pytest.approx(1.08)])
