@@ -36,11 +36,13 @@ def tune(
     options: Options,
     reporter: Reporter | None = None,
     default_python: str | None = None,
+    record: bool = True,
     dry: bool = False,
 ) -> tuple[Plan, Outcome | None]:
     """Search for the fastest configuration of a deployment on its one target; return its Plan and what was found.
 
-    With ``dry`` nothing is submitted or kept, and None is returned where the search has not come to its end.
+    Without ``record`` no measurement is kept. With ``dry`` nothing is submitted or kept, and None is returned where the
+    search has not come to its end.
     """
     if len(deployment.targets) != 1:
         raise InputError(
@@ -66,6 +68,7 @@ def tune(
             options=options,
             realise=_realiser(transport),
             store=store_in_use(),
+            record=record,
             dry=dry,
         )
         try:
@@ -119,6 +122,7 @@ def write_tuning(
                 say=_print,
                 options=options,
                 default_python=sys.executable if deployment.target.host is None else None,
+                record=documented.record is not False,
             )
         except (InputError, InfeasibleError, TargetError) as error:
             raise error.located(description.locate) from None
@@ -147,8 +151,8 @@ def lines(plan: Plan, outcome: Outcome) -> Iterator[str]:
     )
     if plan.application.workload.model is None:
         yield "the workload names no model, so that the next plan cannot know; name it, or use request.configuration"
-    elif not outcome.recorded and outcome.changed:
+    elif outcome.unrecorded and outcome.changed:
         yield (
-            "nothing is recorded: workload.units is 1 or is not what is counted; request.configuration.levers chooses "
-            f"the winner: [{', '.join(outcome.levers)}]"
+            f"nothing is recorded: {outcome.unrecorded}; request.configuration.levers chooses the winner: "
+            f"[{', '.join(outcome.levers)}]"
         )

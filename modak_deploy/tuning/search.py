@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from modak_deploy.catalogue.catalogue import Catalogue
-from modak_deploy.errors import InputError, JobError
+from modak_deploy.errors import InputError, JobError, ModakError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import JobInput, Jobs
 from modak_deploy.jobs.files import LocalSource
@@ -28,6 +28,8 @@ from modak_deploy.util.text import plural
 
 NOISE = 0.02
 """Least part by which something must be faster to count as such."""
+_FEWEST = 2
+"""Fresh runs of the best candidate and of the default, below which nothing is confirmed."""
 _IDLE_ROUNDS = 2
 """Rounds in a row without a gain above the noise that end a search."""
 _RULE = "each candidate is stopped once its steady rate is known or it is clearly beaten; nothing runs after that"
@@ -69,6 +71,8 @@ class Outcome:
     rounds: int
     recorded: int
     reason: str
+    unrecorded: str = ""
+    """Why nothing of it is recorded; empty where it is, or would be."""
     changed: bool = False
     """Whether a job was submitted."""
     ranking: Sequence[tuple[str, float]] = field(default=())
@@ -95,10 +99,12 @@ class Search:
         options: Options | None = None,
         realise: Callable[[Plan, str], None] | None = None,
         store: str | None = None,
+        record: bool = True,
         dry: bool = False,
     ) -> None:
         """``folder`` keeps searches, ``results`` gets the rounds' results; ``realise`` brings the image of a Plan.
 
+        Without ``record`` nothing is added to the ``store``.
         With ``dry`` nothing is submitted or recorded: WouldSubmit where the search has not come to its end.
         """
         key = plan.inputs[:16]
@@ -106,7 +112,7 @@ class Search:
         self._deployment = self._plan.asked
         self._catalogue, self._jobs, self._sources = catalogue, jobs, sources
         self._results, self._say, self._options = results, say, options or Options()
-        self._realise, self._store, self._dry = realise, store, dry
+        self._realise, self._store, self._record_asked, self._dry = realise, store, record, dry
         location = chosen_location(self._plan, catalogue)
         launch = Launch(levers=[]) if launcher_counts(self._deployment, location) else None
         if launch is not None and self._plan.chosen.launch is not None:
@@ -200,15 +206,12 @@ class Search:
             best = self._space.candidate(results[0][2])
             measured = self._job("confirm", [best], rounds=self._options.confirm)
             slow, fast = _times(measured, default, self._units), _times(measured, best.name, self._units)
-            if slow and fast:
-                ratio = statistics.geometric_mean(slow) / statistics.geometric_mean(fast)
-                smallest, largest = min(slow) / max(fast), max(slow) / min(fast)
-                if smallest > 1:
-                    winner, levers, gain, low, high = best.name, list(best.levers), ratio, smallest, largest
-                else:
-                    reason += (
-                        f"; in fresh runs {best.name} was {smallest:.2f} to {largest:.2f} times as fast, no clear gain"
-                    )
+            if doubt := _doubt(best.name, slow, fast):
+                reason += f"; {doubt}"
+            else:
+                winner, levers = best.name, list(best.levers)
+                gain = statistics.geometric_mean(slow) / statistics.geometric_mean(fast)
+                low, high = min(slow) / max(fast), max(slow) / min(fast)
         return Outcome(
             default=default,
             winner=winner,
@@ -221,6 +224,7 @@ class Search:
             rounds=self._study.rounds,
             recorded=self._recorded,
             reason=reason,
+            unrecorded=self._unrecorded(),
             changed=self._made,
             ranking=ranking,
         )
@@ -282,9 +286,36 @@ class Search:
         )
 
     def _record(self, result: JobResult) -> None:
-        if self._plan.application.workload.model is None or self._units is None or result.results is None:
+        """Add what a round measured to the store; what cannot be recorded is said, and the search goes on."""
+        if self._unrecorded() or result.results is None:
             return
-        self._recorded += add_results([Path(result.results)], self._catalogue, self._store)[0]
+        try:
+            self._recorded += add_results([Path(result.results)], self._catalogue, self._store)[0]
+        except (ModakError, OSError) as error:
+            self._say(f"job {result.id} is not recorded: {error}")
+
+    def _unrecorded(self) -> str:
+        """Return why nothing is recorded, whatever is measured; empty where it is."""
+        if not self._record_asked:
+            return "the description says 'record: false'"
+        if self._plan.application.workload.model is None:
+            return "the workload names no model"
+        return "workload.units is 1 or is not what is counted" if self._units is None else ""
+
+
+def _doubt(name: str, slow: Sequence[float], fast: Sequence[float]) -> str | None:
+    """Return why fresh runs of a candidate do not show that it is faster than the default; None where they do.
+
+    ``slow`` are the times of the default and ``fast`` those of the candidate: one of each tells nothing of the noise.
+    """
+    if not slow or not fast:
+        return f"no fresh run of {name if slow else 'the default'} could be timed"
+    if min(len(slow), len(fast)) < _FEWEST:
+        return f"the budget did not suffice for {_FEWEST} fresh runs of {name} and of the default"
+    smallest, largest = min(slow) / max(fast), max(slow) / min(fast)
+    if smallest * (1 - NOISE) > 1:
+        return None
+    return f"in fresh runs {name} was {smallest:.2f} to {largest:.2f} times as fast, no clear gain"
 
 
 def _base(file: Path, plan: Plan) -> Plan:

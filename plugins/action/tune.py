@@ -46,6 +46,7 @@ class ActionModule(JobAction):
             options=Options(**{key: arguments[key] for key in LEAST}),
             reporter=reporter,
             default_python=task_vars.get("ansible_playbook_python") if deployment.target.host is None else None,
+            record=arguments["record"],
             dry=self._task.check_mode,
         )
         if outcome is None:

@@ -13,7 +13,8 @@ version_added: "0.1.0"
 description:
   - Submits jobs on the task's host that start the application with several configurations each, stop every one as soon
     as its rate is known, and choose the next ones by what was measured.
-  - What is measured is recorded, so that the next Plan of M(modak.deploy.optimise) chooses the winner.
+  - What is measured is recorded unless O(record=false), so that the next Plan of M(modak.deploy.optimise) chooses the
+    winner.
   - A search that is ended goes on where it was when it is called again. One that has come to its end submits nothing.
 extends_documentation_fragment:
   - modak.deploy.search
@@ -49,6 +50,10 @@ options:
     description: Number of times that the winner and the default are measured again, alternately.
     type: int
     default: 3
+  record:
+    description: Add what is measured to your measurements, for later Plans.
+    type: bool
+    default: true
   results:
     description: Folder on the controller for the results of the jobs.
     type: path

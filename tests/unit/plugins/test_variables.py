@@ -46,7 +46,7 @@ def test_a_misspelt_variable_is_an_error_that_names_the_right_one(
 
 @pytest.mark.parametrize(
     ("playbook", "name"),
-    [("tune", "wait"), ("tune", "record"), ("benchmark", "force"), ("benchmark", "secret_commands")],
+    [("tune", "wait"), ("benchmark", "force"), ("benchmark", "secret_commands")],
 )
 def test_a_variable_without_effect_is_refused_where_it_is_given_for_this_run(
     check: Check, playbook: str, name: str
