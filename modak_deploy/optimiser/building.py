@@ -19,6 +19,7 @@ from modak_deploy.optimiser.launching import launch_of
 from modak_deploy.optimiser.locations import Locations
 from modak_deploy.optimiser.options import Location, Option
 from modak_deploy.optimiser.ranks import rank_start
+from modak_deploy.optimiser.resources import with_threads
 from modak_deploy.optimiser.restarting import counts
 from modak_deploy.performance.records import Measurements
 
@@ -94,7 +95,7 @@ class Builder:
                 *(engine.arguments if engine else []),
                 *run.arguments,
             ],
-            resources=self._resources(run.threads),
+            resources=with_threads(self.resources, self.deployment, run.threads),
             rank_start=self._rank_start(location),
         )
 
@@ -112,13 +113,6 @@ class Builder:
     def _launcher_text(self, launcher: str | None) -> str | None:
         path = self.catalogue.launchers[launcher] if launcher else None
         return None if path is None or path.is_relative_to(DATA) else path.read_text(encoding="utf-8")
-
-    def _resources(self, threads: int | None) -> Resources:
-        """What a lever uses less is not reserved, unless the user asked for it by number."""
-        asked = self.deployment.job.cores_per_rank
-        if threads is None or asked is not None or self.deployment.target.kind.single_node:
-            return self.resources
-        return self.resources.model_copy(update={"threads": threads})
 
     def _argv(self, location: Location, launcher: str | None) -> list[str]:
         application = self.deployment.application

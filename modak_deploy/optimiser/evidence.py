@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -97,10 +97,19 @@ class Evidence:
     """All that the measurements say about one work at the places where it can be done."""
 
     def __init__(
-        self, records: Iterable[Observation], work: Work, locations: Sequence[Location], levers: Iterable[str] = ()
+        self,
+        records: Iterable[Observation],
+        work: Work,
+        locations: Sequence[Location],
+        levers: Iterable[str] = (),
+        cores: Callable[[LeverSet], int | None] | None = None,
     ) -> None:
-        """``levers`` are the names of all of them in the order that candidates have: a record may have another one."""
+        """``levers`` are the names of all of them in the order that candidates have: a record may have another one.
+
+        ``cores`` tells how many a job with levers reserves of a node, where that may be others than ``work`` has.
+        """
         self.work = work
+        self._cores = cores or (lambda levers: work.cores)
         self._order = {name: number for number, name in enumerate(levers)}
         self.direct: dict[Option, Sample] = {}
         self.tables: dict[Setting, Table] = {}
@@ -120,6 +129,8 @@ class Evidence:
         phases = [phases_of(r, record, self.work) for r in record.runs] if isinstance(record, Measurement) else []
         for location, shift in self._locations_for(record):
             unlike = differences(record, self.work, self._packages[location.option(())]) | shift
+            if "cores" in unlike and self._reserves_alike(record):
+                unlike -= {"cores"}
             table = self.tables.setdefault(setting_of(record, shift), Table(location_of(record)))
             option = location.option(self._ordered(record.configuration))
             if isinstance(record, Measurement):
@@ -128,6 +139,11 @@ class Evidence:
                     self.direct.setdefault(option, Sample(unlike)).add(record, phases, series)
             else:
                 self._take_ratio(record, table, option, unlike)
+
+    def _reserves_alike(self, record: Measurement | Ratio) -> bool:
+        """Tell whether a job with the levers of a record would reserve as many cores here as that one had."""
+        cores = record.hardware.cores
+        return cores is not None and cores == self._cores(self._ordered(record.configuration))
 
     def _ordered(self, configuration: Configuration) -> LeverSet:
         """Return the levers of a record as a candidate names them: the catalogue's order may have been another then."""

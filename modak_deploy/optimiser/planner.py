@@ -1,12 +1,13 @@
 """make_plan: from what was asked and found to the Plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import modak_deploy
 from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
+from modak_deploy.catalogue.effects import applied
 from modak_deploy.catalogue.names import accelerator_name
 from modak_deploy.errors import InfeasibleError
 from modak_deploy.model.deployment import Deployment
@@ -33,8 +34,8 @@ from modak_deploy.optimiser.knowledge import Knowledge
 from modak_deploy.optimiser.launching import will_try, with_trials
 from modak_deploy.optimiser.locations import Locations, locations_of
 from modak_deploy.optimiser.modelled import Modelled, usable_model
-from modak_deploy.optimiser.options import Location, Option
-from modak_deploy.optimiser.resources import resources_of, scheduler_of
+from modak_deploy.optimiser.options import LeverSet, Location, Option
+from modak_deploy.optimiser.resources import cores_of, reserved_cores, resources_of, scheduler_of, with_threads
 from modak_deploy.optimiser.restarting import Ranking, advice, possible, restart_of
 from modak_deploy.optimiser.scale import Series, scale_of
 from modak_deploy.optimiser.surveying import survey_remarks
@@ -143,7 +144,8 @@ def _decided(
         work = _work(deployment, node, resources, catalogue)
         images = _images_in(records)
         locations = locations_of(deployment, facts, node, catalogue, resources.ranks, images, unavailable)
-        evidence = Evidence(records, work, locations.feasible, catalogue.levers)
+        cores = _cores_by_levers(deployment, node, resources, catalogue)
+        evidence = Evidence(records, work, locations.feasible, catalogue.levers, cores)
         enumerators: dict[Option, Enumerator] = {}
         choice = _choice(deployment, catalogue, locations, evidence, enumerators, pairs=fitted is not None)
         return _Alternatives(resources, work, locations, evidence, enumerators, choice)
@@ -297,9 +299,22 @@ def _work(deployment: Deployment, node: Node, resources: Resources, catalogue: C
         microarchitecture=node.microarchitecture,
         cpu_model=node.cpu_model,
         bf16=bf16_of(node.cpu_features),
-        cores=resources.threads * resources.ranks_per_node if resources.threads else node.cores,
+        cores=reserved_cores(resources, node),
         accelerator=accelerator_name(node.accelerators[0].model, catalogue) if gpus else None,
         accelerators=gpus,
         nodes=resources.nodes,
         ranks=resources.ranks,
     )
+
+
+def _cores_by_levers(
+    deployment: Deployment, node: Node, resources: Resources, catalogue: Catalogue
+) -> Callable[[LeverSet], int | None]:
+    """Return the function that tells how many cores a job with these levers reserves of a node."""
+    cores = cores_of(deployment, node)
+
+    def reserved(levers: LeverSet) -> int | None:
+        effects = (catalogue.levers[name].all_effects for name in levers if name in catalogue.levers)
+        return reserved_cores(with_threads(resources, deployment, applied(effects, cores).threads), node)
+
+    return reserved

@@ -67,6 +67,21 @@ def cores_of(deployment: Deployment, node: Node) -> Cores:
     return Cores(count, node.threads_per_core)
 
 
+def with_threads(resources: Resources, deployment: Deployment, threads: int | None) -> Resources:
+    """Return what is reserved where levers use so many ``threads``.
+
+    What they use less is not reserved, unless the user asked for it by number.
+    """
+    if threads is None or deployment.job.cores_per_rank is not None or deployment.target.kind.single_node:
+        return resources
+    return resources.model_copy(update={"threads": threads})
+
+
+def reserved_cores(resources: Resources, node: Node) -> int | None:
+    """Return the cores of a node that are the job's; all of them where no number is reserved."""
+    return resources.threads * resources.ranks_per_node if resources.threads else node.cores
+
+
 def _takes_node(deployment: Deployment, ranks: int) -> bool:
     """Return whether a rank gets a whole node where nobody asks for cores."""
     return ranks == deployment.job.nodes and deployment.application.type != "hpc"
