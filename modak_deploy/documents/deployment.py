@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from modak_deploy.diagnostics import Diagnostic, Locate, Location, Position
 from modak_deploy.documents.plain import plain
@@ -119,7 +119,7 @@ def _typed(key: str, value: Any) -> Any:
     if field is None or not isinstance(value, str):
         return value
     text = value.strip().lower()
-    if field.annotation is bool and text in _TRUE | _FALSE:
+    if bool in (field.annotation, *get_args(field.annotation)) and text in _TRUE | _FALSE:
         return text in _TRUE
     if key == "timeout_seconds" and text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)

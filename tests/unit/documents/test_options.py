@@ -19,6 +19,8 @@ NAMES += list(PlaybookOptions.model_fields)
         ({"force": "true"}, {"force": True}),
         ({"force": "Yes", "wait": "off"}, {"force": True, "wait": False}),
         ({"record": True}, {"record": True}),
+        ({"record": "false"}, {"record": False}),
+        ({"record": "yes"}, {"record": True}),
         ({"timeout_seconds": " 90 "}, {"timeout_seconds": 90}),
         ({"search_paths": "a,b"}, {"search_paths": ["a", "b"]}),
         ({"search_paths": ["a,b"]}, {"search_paths": ["a,b"]}),
