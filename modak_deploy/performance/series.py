@@ -27,6 +27,8 @@ NEWEST = 8
 """Runs that a series keeps by their phases."""
 MADE_FOR = "series"
 """The key of a store's state that holds the sum of the records for which its series were made."""
+Identity = tuple[object, ...]
+"""What tells what one job measured of one configuration from all else."""
 Ask = Callable[[str, Mapping[str, object]], Sequence[Sequence[Any]]]
 """Asks a database in SQL, with named parameters."""
 _JOB = re.compile(r"^job \S+ of ")
@@ -68,6 +70,22 @@ def key_of(record: Measurement | Ratio) -> str | None:
     data["source"] = _JOB.sub("", record.provenance.source)
     data["method"] = record.provenance.method
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def identity_of(record: Measurement | Ratio) -> Identity | None:
+    """Return what is the same of a job's record whichever modak made it; None of what is no run of a job.
+
+    A later one may tell more of the same job, such as another field or package. Recorded twice, one run would be two
+    that agree exactly.
+    """
+    if not isinstance(record, Measurement) or not record.runs or not _JOB.match(record.provenance.source):
+        return None
+    runs = tuple((run.time, run.block) for run in record.runs)
+    if any(time is None for time, _ in runs):
+        return None
+    levers = frozenset(record.configuration.levers)
+    configuration = record.configuration.model_dump_json(exclude={"levers"})
+    return (record.provenance.source, record.workload.model, record.kind, levers, configuration, runs)
 
 
 @dataclass(frozen=True)

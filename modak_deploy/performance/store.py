@@ -20,7 +20,7 @@ from modak_deploy.performance import derived
 from modak_deploy.performance.matching import processor_of
 from modak_deploy.performance.paths import default_path
 from modak_deploy.performance.records import IDENTITY, REMOVALS, origin_of, parse_rows, to_line, version_of_sum
-from modak_deploy.performance.series import Observation, read
+from modak_deploy.performance.series import Identity, Observation, identity_of, read
 from modak_deploy.performance.sqlitefile import LAYOUT, LONGEST_WAIT
 
 _MODULUS = 2**256
@@ -253,6 +253,8 @@ class Store:
             ready = derived.prepare(connection)
             stored = set(_in_parts(connection, list(lines)))
             fresh = {digest: pair for digest, pair in lines.items() if digest not in stored}
+            before = _identities(connection, (record for _, record in fresh.values()), self.name)
+            fresh = {digest: pair for digest, pair in fresh.items() if identity_of(pair[1]) not in before}
             pairs: list[tuple[int, Measurement | Ratio]] = []
             for digest, (line, record) in fresh.items():
                 inserted = connection.execute(sa.insert(_measurement), _columns(record, digest, line, now))
@@ -340,6 +342,16 @@ def _in_parts(connection: sa.Connection, digests: Sequence[str]) -> Iterator[str
     for start in range(0, len(digests), 500):
         part = digests[start : start + 500]
         yield from connection.scalars(sa.select(_measurement.c.digest).where(_measurement.c.digest.in_(part)))
+
+
+def _identities(connection: sa.Connection, records: Iterable[Measurement | Ratio], name: str) -> set[Identity]:
+    """Return the identities of what is there from the jobs that ``records`` are of."""
+    c, rows = _measurement.c, list[tuple[int, str]]()
+    sources = sorted({record.provenance.source for record in records if identity_of(record) is not None})
+    for start in range(0, len(sources), 500):
+        query = sa.select(c.id, c.document).where(c.source.in_(sources[start : start + 500]))
+        rows += [(row.id, row.document) for row in connection.execute(query)]
+    return {identity for _, record in parse_rows(rows, name) if (identity := identity_of(record)) is not None}
 
 
 def _columns(record: Measurement | Ratio, digest: str, line: str, now: str) -> dict[str, object]:

@@ -12,6 +12,7 @@ from modak_deploy.model.measurement import Measurement, Run
 from modak_deploy.model.plan import Plan
 from modak_deploy.optimiser import make_plan
 from modak_deploy.performance.records import Table, available_measurements
+from modak_deploy.performance.store import Store
 from tried_parts import DEPLOYMENT, FACTS, LAST, NOW, plan
 
 CHANNELS, ONE = "pytorch-channels-last", "pytorch-one-thread"
@@ -139,3 +140,18 @@ def test_trials_in_new_processes_are_compared_job_by_job(records, fresh: tuple[f
     best = [tried_alone(base, [CHANNELS], 3000, 200.0), tried_alone(base, [CHANNELS], 9000, *fresh)]
     after = plan(Table([*rounds, *confirmed, *best]))
     assert after.chosen.levers == chosen, after.reason
+
+
+def test_a_job_that_another_version_has_recorded_counts_once(records, tmp_path: Path):
+    """Its record has a field more now. Twice one run of each would be four without any spread."""
+    (default,) = records([], load=0.0)
+    made = plan(require_levers=["torch-hugepages"])
+    (other,) = records([], made=made, number=2, seconds=59.9, load=0.0)
+    store = Store(f"sqlite:///{tmp_path}/store.sqlite")
+    assert store.add([default, other]) == (2, 0)
+    hardware = default.hardware.model_copy(update={"bf16": "vector"})
+    again = [record.model_copy(update={"hardware": hardware}) for record in (default, other)]
+    assert store.add([*again, default]) == (0, 3)
+    assert plan(store).chosen.levers == []
+    runs = [run.model_copy(update={"time": 1795000000}) for run in default.runs]
+    assert store.add([default.model_copy(update={"runs": runs})]) == (1, 0), "a job of the same id, at another time"
