@@ -139,3 +139,11 @@ def test_no_interval_is_infinite():
         paired_ratio_interval({1: 3e11, 2: 1.0, 3: 1e-300}, {1: 1e-300, 2: 1.0, 3: 3e11}),
     ):
         assert 0 < interval.low <= interval.value <= interval.high < math.inf
+
+
+def test_times_that_agree_exactly_leave_a_spread():
+    """Two of 1.20 s and two of 1.19 s, in hundredths as /proc/uptime counts them."""
+    ratio = ratio_interval(Moments.of_values([1.2, 1.2]), Moments.of_values([1.19, 1.19]))
+    assert ratio.low < 1 < ratio.value
+    surely = ratio_interval(Moments.of_values([1.2, 1.2]), Moments.of_values([1.1, 1.1]))
+    assert surely.low > 1.05
