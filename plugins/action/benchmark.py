@@ -9,7 +9,6 @@ from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction
-from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
@@ -67,9 +66,9 @@ class ActionModule(JobAction):
         finished, changed = carry_out(prepared, transport, results, reporter=self.reporter)
         write_report(report_of_results(finished.folder), finished.folder / JOB_REPORT)
         for line in table_lines(finished):
-            show(line)
+            self.show(line)
         if arguments["record"]:
-            show(recorded(finished, show))
+            self.show(recorded(finished, self.show))
         return {
             "changed": changed,
             "configurations": names,

@@ -13,7 +13,6 @@ from ansible.utils.collection_loader._collection_finder import _get_collection_m
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
 from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
 from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import host_vars
-from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
 
 try:
@@ -118,7 +117,7 @@ class ActionModule(ModakAction):
             raise InputError(decision.reason)
         if decision.step == "create" and self._task.check_mode:
             for line in self._resources.summary():
-                show(f"would create {line}")
+                self.show(f"would create {line}")
         kind = decision.instance.label if decision.instance is not None else ""
         return {**decision.model_dump(mode="json"), "instance_type": kind}
 
@@ -148,7 +147,7 @@ class ActionModule(ModakAction):
         if self._plan.instance is None or not self._provider.has_no_capacity(message):
             raise InputError(f"the instance cannot be created: {message}")
         name = self._plan.instance.chosen.label
-        show(f"{name}: {excerpt(message)}")
+        self.show(f"{name}: {excerpt(message)}")
         if not self._plan.instance.candidates:
             raise InputError(
                 f"no instance type that can do what was asked can be had now; the last was {name}: {message}"
@@ -198,7 +197,7 @@ class ActionModule(ModakAction):
         instances, groups, templates = to_release(self._listing(arguments))
         if self._task.check_mode:
             for name in [*instances, *groups, *templates]:
-                show(f"would delete {name}")
+                self.show(f"would delete {name}")
         return {"instances": list(instances), "groups": list(groups), "templates": list(templates)}
 
     def _forget(self, arguments: dict[str, Any]) -> dict[str, Any]:

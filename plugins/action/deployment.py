@@ -128,7 +128,7 @@ class ActionModule(ModakAction):
         site = _site(str(host), task_vars)
         name = written.get("site") if isinstance(written, dict) else written
         if site and isinstance(name, str):
-            self._display.warning(
+            self.warn(
                 f"the site '{name}' stands over modak_site of the host {host} in the inventory; keep one of the two"
             )
         return {**site, **target}

@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
 from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
-from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
@@ -41,7 +40,7 @@ class ActionModule(ModakAction):
             check_mode=self._task.check_mode,
             force=arguments["force"],
             jobs=arguments["jobs"],
-            report=lambda line: None if self._task.no_log else show(line),
+            report=self.show,
         )
         result = {"changed": ensured.changed, "reason": ensured.reason, "bundle": str(folder), "models": []}
         return result if ensured.bundle is None else {**result, **_described(ensured.bundle)}

@@ -14,7 +14,6 @@ from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
 from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
-from ansible_collections.modak.deploy.plugins.plugin_utils.progress import show
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 from ansible_collections.modak.deploy.plugins.plugin_utils.transport import AnsibleTransport
@@ -100,16 +99,17 @@ class ActionModule(ModakAction):
         try:
             kept = kept_plan(results, name)
         except OutdatedPlanError as error:
-            show(f"{str(error).partition(';')[0]}; it is not used, and the plan is made again")
+            self.show(f"{str(error).partition(';')[0]}; it is not used, and the plan is made again")
             return None
         if kept is not None and kept.own is False and not arguments["deployed"]:
-            show(f"{kept.path}: the file was changed after modak wrote it; it is not used, and the plan is made again")
+            changed = "the file was changed after modak wrote it; it is not used, and the plan is made again"
+            self.show(f"{kept.path}: {changed}")
         return kept
 
     def _kept(self, plan: Plan, kept: Kept | None, results: Path | None, arguments: dict[str, Any]) -> dict[str, Any]:
         """Show the Plan, and keep it unless it is a part of what is kept already."""
-        if arguments["show"] and not self._task.no_log:
-            show(render(plan))
+        if arguments["show"]:
+            self.show(render(plan))
         changed = False
         is_covered = arguments["part"] and kept is not None and plan.questions() < kept.plan.questions()
         if results and not is_covered:
@@ -169,7 +169,7 @@ class ActionModule(ModakAction):
             inquiries=_inquiries(deployment, answers) if answers is not None else None,
             limits=limits,
             refusal=lambda error: _reason(error, arguments["documents"]),
-            notice=show,
+            notice=self.show,
             deployed=arguments["deployed"],
         )
         plan = still_holds(with_secrets(plan, hashes_of(plan, self._reader(search, arguments))), kept)

@@ -36,7 +36,7 @@ class ActionModule(JobAction):
         for key, least in LEAST.items():
             if arguments[key] < least:
                 raise InputError(f"{key}: {arguments[key]} is too small: write {least} or more")
-        reporter = DisplayReporter(self._name(task_vars))
+        reporter = DisplayReporter(self._name(task_vars), self.show)
         plan, outcome = tune(
             deployment,
             self.transport(task_vars),

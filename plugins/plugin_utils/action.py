@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
@@ -69,7 +70,23 @@ class ModakAction(ActionBase):
             fails = bool((task_vars or {}).get("modak_unreachable_fails")) or not isinstance(error, TargetError)
             state = "unreachable" if self._no_connection and not fails else "failed"
             result.update({state: True, "msg": visible(str(error)), "diagnostics": diagnostics})
-        return result
+        return _quiet(result) if self._task.no_log else result
+
+    def show(self, text: str) -> None:
+        """Show lines while the task still runs: on standard error where the callback writes JSON on standard output.
+
+        Orchestrators such as xOpera read that JSON, and a line between would make it unreadable. What could move the
+        cursor or forge another line is shown as an escape. With ``no_log`` nothing is shown: Ansible hides only what a
+        task returns.
+        """
+        if not self._task.no_log:
+            callback = str(constants.config.get_config_value("DEFAULT_STDOUT_CALLBACK"))
+            self._display.display(visible(text), stderr="json" in callback)
+
+    def warn(self, text: str) -> None:
+        """Show a warning, unless the task has ``no_log``."""
+        if not self._task.no_log:
+            self._display.warning(text)
 
     def _arguments(self) -> dict[str, Any]:
         """Return the checked arguments, as ``validate_argument_spec`` of Ansible does, but of plain values.
@@ -97,3 +114,13 @@ class ModakAction(ActionBase):
     @abstractmethod
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Do the work and return what the task returns."""
+
+
+def _quiet(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a task with ``no_log`` without what ansible-core 2.19 prints all the same.
+
+    That is its warnings, and the message of a failure, of which the first line says why; the lines of a job's log that
+    follow may have any of its values.
+    """
+    quiet = {key: value for key, value in result.items() if key != "warnings"}
+    return {**quiet, "msg": str(result["msg"]).partition("\n")[0]} if "msg" in result else quiet

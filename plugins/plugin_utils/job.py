@@ -33,7 +33,7 @@ class JobAction(ModakAction):
     def jobs(self, task_vars: dict[str, Any], *, outage: float | None = None) -> Jobs:
         """Return the jobs of the task's host; ``outage`` is how many seconds it may be silent while a job runs."""
         timeouts = Timeouts() if outage is None else replace(Timeouts(), outage=outage)
-        self.reporter = DisplayReporter(self._name(task_vars))
+        self.reporter = DisplayReporter(self._name(task_vars), self.show)
         return Jobs(self.transport(task_vars), timeouts=timeouts, reporter=self.reporter)
 
     def _name(self, task_vars: dict[str, Any]) -> str:

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-from ansible import constants
-from ansible.utils.display import Display
 
 if TYPE_CHECKING:
     from modak_deploy.model.job import JobResult
@@ -19,18 +17,6 @@ try:
     from modak_deploy.terminal import visible
 except ImportError:  # ModakAction says so before anything here is used
     LineReporter = object  # type: ignore[assignment, misc]
-
-display = Display()
-
-
-def show(text: str) -> None:
-    """Show lines while the task still runs: on standard error where the callback writes JSON on standard output.
-
-    Orchestrators such as xOpera read that JSON, and a line between would make it unreadable. What could move the cursor
-    or forge another line is shown as an escape.
-    """
-    callback = str(constants.config.get_config_value("DEFAULT_STDOUT_CALLBACK"))
-    display.display(visible(text), stderr="json" in callback)
 
 
 def warnings(results: list[JobResult]) -> dict[str, list[str]]:
@@ -42,5 +28,5 @@ def warnings(results: list[JobResult]) -> dict[str, list[str]]:
 class DisplayReporter(LineReporter):
     """Shows what happens to jobs while the task still runs, one line each."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, show: Callable[[str], None]) -> None:
         super().__init__(lambda text: show(f"{time.strftime('%H:%M:%S')} [{host}] {text}"))
