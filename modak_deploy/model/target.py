@@ -121,7 +121,8 @@ class Target(Model):
     private_key: Line | None = None
     """SSH private key file on the controller; as configured for SSH when absent."""
     known_hosts: Line | None = None
-    """File of known host keys on the controller, used instead of the user's own; host keys are always checked."""
+    """File of known host keys on the controller, used instead of the user's own; a host that is not in it is refused. A
+    host that is in the inventory is reached as its variables there say."""
     python: Line | None = None
     """The application's Python on the target, an absolute path or one in the home (``~/``); discovered when absent."""
     workspace: Line = "~/.modak"

@@ -38,8 +38,8 @@ _DESCRIPTIONS = {
     "inputs": "File names of artifacts, files or folders, to copy beside the script.",
     "hostname": "Host name for SSH, or an alias of its configuration; the orchestrator's own machine when empty.",
     "private_key": "SSH private key file on the orchestrator's machine; as configured for SSH when empty.",
-    "known_hosts": "File of known host keys on the orchestrator's machine, used instead of the user's own; host keys "
-    "are always checked.",
+    "known_hosts": "File of known host keys on the orchestrator's machine, used instead of the user's own; a host "
+    "that is not in it is refused.",
     "image_keys": "Files on the orchestrator's machine with public keys, PEM or PGP; if given, an image runs only if "
     "one of them signed it.",
 }

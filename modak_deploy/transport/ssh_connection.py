@@ -38,6 +38,8 @@ _DEBIAN_ALIVE = 300
 """What Debian's ssh sets for ServerAliveInterval with BatchMode (ssh_config(5) there); it is nobody's choice."""
 FAILED = 255
 """ssh's own exit code for an error; a command may end with it too."""
+CHECKS: Mapping[str, str] = {"StrictHostKeyChecking": "yes", "NoHostAuthenticationForLocalhost": "no"}
+"""Options with which a host whose key is not in the files of host keys is refused, this machine as well."""
 _SAID = 1024 * 1024
 """Bytes of ssh's standard error that are read."""
 
@@ -170,7 +172,7 @@ def options_for(
     if private_key is not None:
         options |= {"IdentityFile": as_option(private_key), "IdentitiesOnly": "yes"}
     if known_hosts is not None:
-        options |= {"UserKnownHostsFile": as_option(known_hosts), "GlobalKnownHostsFile": "/dev/null"}
+        options |= host_key_files(known_hosts)
         if hop.known_hosts_command:
             options["KnownHostsCommand"] = "none"
     if len(hops) > 1:
@@ -181,8 +183,13 @@ def options_for(
 def _login_options(hop: Hop, *, interactive: bool) -> dict[str, str]:
     """Return the options that keep a host's key checked: it may be asked about, never accepted silently."""
     strict = "yes" if hop.strict or not interactive else "ask"
-    checked = {"StrictHostKeyChecking": strict, "NoHostAuthenticationForLocalhost": "no"}
+    checked = {**CHECKS, "StrictHostKeyChecking": strict}
     return {**checked, **({} if interactive else {"BatchMode": "yes"})}
+
+
+def host_key_files(known_hosts: Path) -> dict[str, str]:
+    """Return the options by which a host's key has to be in this file."""
+    return {"UserKnownHostsFile": as_option(known_hosts), "GlobalKnownHostsFile": "/dev/null"}
 
 
 def _proxy(hops: Sequence[Hop], program: Sequence[str], errors: Path, *, interactive: bool) -> str:

@@ -9,9 +9,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ansible import constants
+from ansible.plugins.loader import connection_loader
+
 try:
     from modak_deploy.model.target import Target
     from modak_deploy.shell import join
+    from modak_deploy.transport.ssh_connection import CHECKS, as_options, host_key_files
 except ImportError:
     pass  # what uses this says so before
 
@@ -33,8 +37,20 @@ def host_vars(target: Target) -> dict[str, Any]:
     if target.private_key is not None:
         matches["ansible_ssh_private_key_file"] = _path(target.private_key)
     if target.known_hosts is not None:
-        matches["ansible_ssh_common_args"] = join(["-o", f"UserKnownHostsFile={_path(target.known_hosts)}"])
+        matches["ansible_ssh_args"] = _checked(Path(_path(target.known_hosts)))
     return matches
+
+
+def _checked(known_hosts: Path) -> str:
+    """Return ssh's first arguments, with which the host's key is checked whatever else is configured.
+
+    ssh takes the first value of each option. Ansible (2.19) gives it ``ssh_args``, then what follows from
+    ``host_key_checking``, and only then ``ssh_common_args``. The user's own ``ssh_args``, such as those for a shared
+    connection, come after ours.
+    """
+    connection_loader.get("ssh", class_only=True)  # without which its options are not defined
+    own = constants.config.get_config_value("ssh_args", plugin_type="connection", plugin_name="ssh")
+    return f"{join(as_options({**CHECKS, **host_key_files(known_hosts)}))} {own or ''}".rstrip()
 
 
 def _path(text: str) -> str:
