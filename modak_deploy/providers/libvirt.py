@@ -47,9 +47,9 @@ _WRITTEN = 1024 * 1024
 _MOST = 10_000
 _ALIAS = re.compile(r"[A-Za-z0-9_.-]+")
 _TRANSPORTS = frozenset({"qemu", "qemu+unix", "qemu+ssh", "qemu+libssh", "qemu+libssh2", "qemu+tls"})
-_PARAMETERS = frozenset({"socket", "mode", "proxy", "keyfile", "known_hosts_verify", "sshauth", "pkipath"})
-"""Parameters of a URI. Of the others 'command' and 'netcat' name programs, 'no_verify' lets any host answer, and a file
-of 'known_hosts' whoever wrote it."""
+_PARAMETERS = frozenset({"socket", "mode", "proxy", "keyfile", "known_hosts_verify", "sshauth"})
+"""Parameters of a URI. Of the others 'command' and 'netcat' name programs, 'no_verify' lets any host answer, a file of
+'known_hosts' whoever wrote it, and 'pkipath' names the certificate authority that says which host is the right one."""
 _UNUSED: Mapping[str, str] = {
     "subnet": "name the network of libvirt as 'vpc'",
     "root_device": "the root disk is the domain's first",
@@ -252,7 +252,8 @@ def _check_uri(uri: str) -> None:
         raise InputError(
             f"the parameter '{excerpt(strange[0])}' of the URI is not supported",
             key=key,
-            hint=f"supported are {', '.join(sorted(_PARAMETERS))}; hosts are checked against ~/.ssh/known_hosts",
+            hint=f"supported are {', '.join(sorted(_PARAMETERS))}; hosts are checked against ~/.ssh/known_hosts, "
+            "or for qemu+tls against the certificate authority in ~/.pki/libvirt or /etc/pki/CA",
         )
     # libvirt (rpc/virnetsshsession.c) compares the value whatever its case; with 'auto' a new host is trusted.
     if loose := [value for name, value in parameters if name == "known_hosts_verify" and value.lower() != "normal"]:

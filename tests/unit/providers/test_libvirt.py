@@ -157,6 +157,7 @@ def test_the_disk_is_that_of_the_document_before_that_of_the_type(described: Cal
             r"target\.cloud\.profile.*nobody checks",
         ),
         ({"profile": "qemu+libssh://l/system?known_hosts=/tmp/mine"}, r"target\.cloud\.profile.*'known_hosts'"),
+        ({"profile": "qemu+tls://l/system?pkipath=/tmp/ca"}, r"target\.cloud\.profile.*'pkipath'.*/etc/pki"),
         ({"instance_types": ["lab.arm"]}, r"target\.cloud\.instance_types.*x86_64 alone"),
     ],
 )
