@@ -33,7 +33,7 @@ PATTERNS = {
     r"^[A-Za-z_][A-Za-z0-9_]*$": "a name of letters, digits and '_' that does not start with a digit",
     r"^(/[^\x00\r\n]*|\$[A-Za-z_][A-Za-z0-9_]*)$": "an absolute path, or a variable such as $TMPDIR",
     r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$": "a host name or address of letters, digits and _.:%-, without a hyphen first",
-    r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*[$]?$": "a user name of letters, digits and _.@+-, without a hyphen first",
+    r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$": "a user name of letters, digits and _.@+-, without a hyphen first",
     r"^(tcp|/[A-Za-z0-9._~/?=&%+,:@-]*)$": "tcp, or an absolute path of letters, digits and ._~/?=&%+,:@-",
     r"^[0-9A-Fa-f.:]{2,45}$": "an IP address",
     r"^[a-z][a-z0-9]{0,15}$": "a name of at most 16 lower-case letters and digits that starts with a letter",

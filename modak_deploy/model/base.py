@@ -182,8 +182,9 @@ VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]
 HostName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$", max_length=253)]
 """A host name, SSH alias or IP address. ssh would take one that starts with a hyphen for an option, and hands host and
 user to the shell that runs a ProxyCommand (CVE-2023-51385), so that neither holds a character that a shell knows."""
-UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*[$]?$", max_length=253)]
-"""A user's login name."""
+UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$", max_length=253)]
+"""A user's login name. A ``$`` at the end, as of Samba's machine accounts, is refused: of ``%r@%h`` in a ProxyCommand a
+shell would read ``$@``."""
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 LONGEST_SECONDS = 3e11
 """Nothing takes ten thousand years. What a target or a program reports is bounded by it, so that it can be computed

@@ -39,12 +39,12 @@ def test_a_host(host: str) -> None:
     assert check(Target, {"name": "far", "host": host}, origin="target").host == host
 
 
-@pytest.mark.parametrize("user", ["-l", "-oProxyCommand=x", "a b", "$(id)", "a;b", "", "a\nb", "$"])
+@pytest.mark.parametrize("user", ["-l", "-oProxyCommand=x", "a b", "$(id)", "a;b", "", "a\nb", "$", "machine$"])
 def test_no_user(user: str) -> None:
     with pytest.raises(InputError, match=r"target: user: "):
         check(Target, {"name": "far", "host": "login", "user": user}, origin="target")
 
 
-@pytest.mark.parametrize("user", ["alice", "alice@EXAMPLE.ORG", "a.b-c+d", "machine$"])
+@pytest.mark.parametrize("user", ["alice", "alice@EXAMPLE.ORG", "a.b-c+d"])
 def test_a_user(user: str) -> None:
     assert check(Target, {"name": "far", "host": "login", "user": user}, origin="target").user == user

@@ -37,7 +37,7 @@ OF_PATTERN = {
     r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$": st.from_regex(r"\A[A-Za-z][A-Za-z0-9_.-]{0,8}\Z"),
     r"^[A-Za-z_][A-Za-z0-9_]*$": st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{1,8}\Z"),
     r"^[A-Za-z0-9_:][A-Za-z0-9_.:%-]*$": st.sampled_from(["login", "login.example.org", "fe80::1%eth0"]),
-    r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*[$]?$": st.sampled_from(["alice", "alice@EXAMPLE.ORG"]),
+    r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]*$": st.sampled_from(["alice", "alice@EXAMPLE.ORG"]),
     r"^[^\x00\r\n]*$": LINES,
     r"^[^\x00]*$": TEXTS,
 }
