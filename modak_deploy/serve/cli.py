@@ -34,6 +34,13 @@ def serve(
         typer.Option(metavar="FOLDER", help="For scripts and entries; serve in the state folder when absent."),
     ] = None,
     public_url: Annotated[str | None, typer.Option(help="Address of the service in links, behind a proxy.")] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address or network of a proxy, whose X-Forwarded-For names the clients; nobody's does when absent.",
+        ),
+    ] = None,
     lifetime: Annotated[int, typer.Option(min=60, help="Seconds for which links to scripts are valid.")] = 86400,
     max_bytes: Annotated[int, typer.Option(min=1000, help="Largest request.")] = 1024**2,
     rate: Annotated[float, typer.Option(min=0, help="Requests per second from one address; 0 sets no limit.")] = 50.0,
@@ -55,6 +62,7 @@ def serve(
         port=port,
         token=read_token(token_file),
         public_url=public_url,
+        proxy=proxy,
         lifetime=lifetime,
         most_bytes=max_bytes,
         rate=rate,
@@ -77,6 +85,8 @@ def _listen(run: Callable[..., None], service: Any, settings: "Settings") -> Non
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=settings.proxy is not None,  # uvicorn would believe all that this machine's users write there
+        forwarded_allow_ips=settings.proxy,
         timeout_graceful_shutdown=settings.grace,
         h11_max_incomplete_event_size=64 * 1024,
         limit_concurrency=200,

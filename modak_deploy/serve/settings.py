@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modak_deploy.errors import InputError
+from modak_deploy.terminal import excerpt
 
 TOKEN_VARIABLE = "MODAK_SERVE_TOKEN"  # noqa: S105 (the name of a variable)
 _SHORTEST = 16
@@ -26,6 +27,8 @@ class Settings:
     """What clients must send; required where others than this machine can connect."""
     public_url: str | None = None
     """Address in links, where a proxy stands before the service."""
+    proxy: str | None = None
+    """Address or network of that proxy, which alone says who the client is."""
     lifetime: int = 86400
     """Seconds for which links to scripts are valid."""
     most_bytes: int = 1024**2
@@ -41,6 +44,8 @@ class Settings:
         """Raise InputError for settings that are not safe."""
         if self.token is not None and len(self.token) < _SHORTEST:
             raise InputError(f"the token has fewer than {_SHORTEST} characters")
+        if self.proxy is not None and not _is_network(self.proxy):
+            raise InputError(f"--proxy {excerpt(self.proxy)}: not an IP address or a network such as 192.0.2.0/24")
         if self.token is None and not is_loopback(self.host):
             raise InputError(
                 f"--host {self.host}: others than this machine could connect: name a file with a token by "
@@ -54,6 +59,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_token(file: Path | None) -> str | None:
