@@ -78,7 +78,8 @@ class Cloud(Model):
     """The provider's region; required for every provider but ``existing``. On libvirt your own name of the host, by
     which the catalogue has its instance types."""
     zones: list[Line] = []
-    """Availability zones to try, in this order; the provider's choice when empty."""
+    """Availability zones to try, in this order, before another instance type; the provider's choice when empty. On AWS
+    not with ``subnet``, which lies in one zone."""
     machine_image: Line | None = None
     """The provider's identifier of the machine image, such as ami-0123456789abcdef0; on OpenStack its name or ID;
     on libvirt a volume of ``pool``, or the absolute path of a .qcow2 or .raw file on its host."""

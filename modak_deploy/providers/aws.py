@@ -65,6 +65,8 @@ class Aws(Provider):
             raise InputError(
                 "an instance of aws needs a machine image, such as ami-0123...", key="target.cloud.machine_image"
             )
+        if cloud.zones and cloud.subnet is not None:
+            raise InputError("a subnet lies in one zone: leave 'zones' out", key="target.cloud.zones")
         if cloud.address != "private":
             require_access(cloud)
         return Resources(

@@ -142,17 +142,20 @@ class ActionModule(ModakAction):
         return {"definitions": dict(self._provider.definitions(self._resources, listed, arguments["host_key"]))}
 
     def _judge(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Tell a lack of capacity, for which there is a next candidate, from other errors."""
+        """Tell a lack of capacity, for which there is another zone or a next candidate, from other errors."""
         message = " ".join(arguments["message"].split())
         if self._plan.instance is None or not self._provider.has_no_capacity(message):
             raise InputError(f"the instance cannot be created: {message}")
-        name = self._plan.instance.chosen.label
-        self.show(f"{name}: {excerpt(message)}")
+        name, zone = self._plan.instance.chosen.label, arguments["zone"]
+        zones = self._resources.instance.zones if self._resources.instance is not None else []
+        self.show(f"{name}{f' in {zones[zone]}' if zone < len(zones) else ''}: {excerpt(message)}")
+        if zone + 1 < len(zones):
+            return {"instance_type": name, "reason": "", "zone": zone + 1}
         if not self._plan.instance.candidates:
             raise InputError(
                 f"no instance type that can do what was asked can be had now; the last was {name}: {message}"
             )
-        return {"instance_type": name, "reason": visible(excerpt(message))}
+        return {"instance_type": name, "reason": visible(excerpt(message)), "zone": 0}
 
     def _find(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return whether an instance runs, whatever its type."""

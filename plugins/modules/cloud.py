@@ -38,7 +38,8 @@ options:
       - V(decide) returns the next step towards one running instance, and those that are surplus.
       - V(begin) records that a creation begins, and returns the user data, which is a secret.
       - V(define) returns the documents by which the tasks of some providers create what is needed.
-      - V(judge) fails with O(message) unless it says that the provider has no capacity for the instance type.
+      - V(judge) fails with O(message) unless it says that the provider has no capacity for the instance type in
+        O(zone), and returns which zone is next.
       - V(find) returns whether an instance runs.
       - V(interrupted) returns whether the provider has taken a spot instance back, and how often the job is then
         started again.
@@ -57,6 +58,10 @@ options:
     description: The error of a creation.
     type: str
     default: ""
+  zone:
+    description: Which of the target's zones was tried, counted from 0.
+    type: int
+    default: 0
   host_key:
     description: The public host key that O(step=begin) returned.
     type: str
@@ -166,10 +171,15 @@ instance_type:
   type: str
   sample: c7i.xlarge
 reason:
-  description: Why it is not available.
+  description: Why it is not available; empty while there is another zone.
   returned: judge
   type: str
   sample: InsufficientInstanceCapacity
+zone:
+  description: The zone to try next, counted from 0; 0 where all of them were tried.
+  returned: judge
+  type: int
+  sample: 1
 host:
   description: Name of the instance's host for the inventory.
   returned: reach

@@ -6,6 +6,7 @@ import shutil
 import time
 
 import pytest
+import yaml
 
 from cloud import Cloud, Controller, describe
 
@@ -81,6 +82,21 @@ def test_the_next_type_is_taken_where_there_is_no_capacity(cloud: Cloud, control
     second = controller.run("deploy")
     assert second.returncode == 0, second.stdout
     assert len(cloud.launched) == 1
+    assert controller.run("undeploy").returncode == 0
+    assert (cloud.live(), cloud.groups()) == ([], [])
+
+
+def test_the_next_zone_is_taken_where_there_is_no_capacity(cloud: Cloud, controller: Controller) -> None:
+    document = yaml.safe_load((controller.folder / "deploy.yml").read_text())
+    document["target"]["cloud"]["zones"] = ["us-east-1b", "us-east-1c"]
+    controller.write(document)
+    cloud.no_capacity["us-east-1b"] = "VcpuLimitExceeded"
+    deployed = controller.run("deploy")
+    assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+    assert "m7i.large in us-east-1b: " in deployed.stdout
+    assert re.findall(r"<availabilityZone>([^<]+)<", describe("DescribeInstances"))[-1] == "us-east-1c"
+    plan = json.loads((controller.folder / "results" / "probe" / "plan.json").read_text())
+    assert plan["instance"]["chosen"]["name"] == "m7i.large"
     assert controller.run("undeploy").returncode == 0
     assert (cloud.live(), cloud.groups()) == ([], [])
 

@@ -95,7 +95,7 @@ class Cloud:
     interrupt: tuple[int, Callable[[], None]] | None = None
     """Number of a call, from 0, and what is done once the provider has done it and its answer is not sent yet."""
     no_capacity: dict[str, str] = field(default_factory=dict)
-    """Instance types that the provider does not have, and the error code that says so."""
+    """Instance types that the provider does not have, zones with no room, and the error code that says so."""
     launched: list[str] = field(default_factory=list)
     """Instances that were ever created."""
     taken: list[str] = field(default_factory=list)
@@ -117,9 +117,9 @@ class Cloud:
             token = form.get("ClientToken", "")
             if call.action == "RunInstances" and token in self._answers:
                 return self._answers[token]  # as EC2 does, and moto does not: "Ensuring idempotency", EC2 API reference
-            if call.action == "RunInstances" and form.get("InstanceType") in self.no_capacity:
+            if call.action == "RunInstances" and (lacking := self._lacking(form)):
                 call.done = "no capacity"
-                code = self.no_capacity[form["InstanceType"]]
+                code = self.no_capacity[lacking]
                 return 500 if code.startswith("Insufficient") else 400, _REFUSED.format(code=code).encode()
             if call.action == "DeleteLaunchTemplateVersions":  # moto 5.1 does not have it; the template follows at once
                 return 200, _DONE.format(action=call.action).encode()
@@ -138,6 +138,14 @@ class Cloud:
                 call.done = "lost"
                 return 400, _REFUSED.format(code="RequestExpired").encode()
             return status, text
+
+    def _lacking(self, form: dict[str, str]) -> str | None:
+        """Return what lacks of a creation: its type, or its zone, of which amazon.aws names the default subnet."""
+        wanted = [form.get("InstanceType", "")]
+        if self.no_capacity and (subnet := form.get("NetworkInterface.1.SubnetId")):
+            zones = describe("DescribeSubnets", **{"SubnetId.1": subnet})
+            wanted += re.findall("<availabilityZone>([^<]+)<", zones)
+        return next((each for each in wanted if each in self.no_capacity), None)
 
     def _from_template(self, template: str, form: dict[str, str]) -> bytes:
         """Return the call with the template's market, which EC2 takes from there, and moto does not."""
