@@ -1,15 +1,37 @@
 """The four collections: their bodies, and what the job model makes of scripts and infrastructures."""
 
+import math
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from modak_deploy.documents import check
 from modak_deploy.model.base import Memory, Model, Name, Positive, Text
 from modak_deploy.model.site import Infrastructure, SiteScript, StorageClass, StorageUrl
 
 Line = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00\r\n]*$")]
+
+
+def _seconds(text: str) -> float:
+    """Return a time in seconds since 1970, infinity for none; ValueError for a text that is no time."""
+    if not text:
+        return math.inf
+    time = datetime.fromisoformat(text)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _check_time(text: str) -> str:
+    try:
+        _seconds(text)
+    except ValueError:
+        raise ValueError(f"'{text[:80]}' is not a time such as 2026-12-31T18:00:00Z") from None
+    return text
+
+
+Time = Annotated[Line, AfterValidator(_check_time)]
+"""A time as ISO 8601 writes it, in UTC where it names no zone; empty for never."""
 
 
 class ApplicationCondition(Model):
@@ -101,8 +123,8 @@ class SiteBody(Model):
     """One target that documents name."""
 
     name: Name
-    disabled: Line | None = None
-    """A time from which on it takes no jobs; empty for never."""
+    disabled: Time | None = None
+    """A time from which on it takes no jobs, in UTC where it names no zone; empty for never."""
     description: Line | None = None
     configuration: Configuration
 
@@ -161,7 +183,18 @@ def check_entry(collection: str, data: Any) -> None:
         infrastructure(data)
 
 
-def infrastructure(data: Mapping[str, Any]) -> Infrastructure:
+def disabled_from(data: Mapping[str, Any]) -> float:
+    """Return the time from which on an infrastructure takes no jobs, in seconds since 1970.
+
+    An entry that was kept before this was checked may have another text, which has always disabled it.
+    """
+    try:
+        return _seconds(data.get("disabled") or "")
+    except ValueError:
+        return -math.inf
+
+
+def infrastructure(data: Mapping[str, Any], *, enabled: bool = True) -> Infrastructure:
     """Return an entry as the job model's own description of a site."""
     configuration = data["configuration"]
     partitions = {}
@@ -171,7 +204,7 @@ def infrastructure(data: Mapping[str, Any]) -> Infrastructure:
     site = {
         "name": data["name"],
         "description": data.get("description"),
-        "enabled": not data.get("disabled"),
+        "enabled": enabled,
         "scheduler": configuration["scheduler"],
         "storage": configuration.get("storage", {}),
         "partitions": partitions,

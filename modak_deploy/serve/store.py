@@ -1,6 +1,7 @@
 """What the service keeps: the collections' entries, and scripts for as long as their links are valid."""
 
 import json
+import math
 import re
 import secrets
 import time
@@ -12,7 +13,7 @@ from typing import Any
 
 from modak_deploy.errors import InputError
 from modak_deploy.jobmodel.site import Sites
-from modak_deploy.serve.collections import BODIES, KEYS, infrastructure, script
+from modak_deploy.serve.collections import BODIES, KEYS, disabled_from, infrastructure, script
 from modak_deploy.util.files import write_atomically
 
 _IDENTIFIER = re.compile(r"[0-9a-f]{16,64}", re.ASCII)
@@ -41,12 +42,16 @@ class Store:
             folder.chmod(0o700)
         except OSError as error:
             raise InputError(f"{folder} cannot be written: {error.strerror}") from None
+        self._next = math.inf
         self._entries = {name: self._read(name) for name in BODIES}
         self._sites = self._combined()
 
     @property
     def sites(self) -> Sites:
         """The sites of the service's files, and those that were added."""
+        if time.time() >= self._next:
+            with self._lock:
+                self._sites = self._combined()
         return self._sites
 
     def all(self, collection: str) -> list[dict[str, Any]]:
@@ -125,10 +130,14 @@ class Store:
         return entries
 
     def _combined(self) -> Sites:
+        """Return all sites as they are now, and note when the next of them is disabled."""
+        now = time.time()
+        times = {key: disabled_from(entry) for key, entry in self._entries["infrastructures"].items()}
+        self._next = min((each for each in times.values() if each > now), default=math.inf)
         scripts = [script(key, entry) for key, entry in self._entries["scripts"].items()]
         added = {
-            entry["name"]: (infrastructure(entry), scripts)
-            for entry in self._entries["infrastructures"].values()
+            entry["name"]: (infrastructure(entry, enabled=times[key] > now), scripts)
+            for key, entry in self._entries["infrastructures"].items()
             if entry["name"] not in self._files.sites_by_name
         }
         own = {name: (site, [*theirs, *scripts]) for name, (site, theirs) in self._files.sites_by_name.items()}
