@@ -170,13 +170,23 @@ class Recipes:
         """Return the recipe for an entry; None where it has none."""
         return self._recipes.get(entry)
 
-    def read(self, kind: str, name: str) -> str:
-        """Return the text of ``<kind>/<name>`` in the last folder that has it; InputError when none has."""
+    def path(self, kind: str, name: str) -> Path:
+        """Return where ``<kind>/<name>`` lies in the last folder that has it; InputError when none has."""
         for folder in reversed(self.folders):
             path = folder / kind / name
             if path.is_file():
-                return path.read_text(encoding="utf-8")
+                return path
         raise InputError(f"no file '{kind}/{name}' lies beside the recipes in {', '.join(map(str, self.folders))}")
+
+    def read(self, kind: str, name: str) -> str:
+        """Return the text of ``<kind>/<name>`` in the last folder that has it; InputError when it cannot be read."""
+        path = self.path(kind, name)
+        try:
+            return path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", source=path, code="file-unreadable") from None
+        except UnicodeDecodeError:
+            raise InputError("is not UTF-8 text", source=path) from None
 
 
 def load_recipes(folders: Sequence[Path] = ()) -> Recipes:

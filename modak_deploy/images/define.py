@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
 from modak_deploy.catalogue.recipe import Archive, Checkout, CMakeBuild, Compiler, Recipe, Recipes, load_recipes
 from modak_deploy.documents import check
 from modak_deploy.errors import InputError
+from modak_deploy.images.buildscript import fill
 from modak_deploy.images.checks import test_program
 from modak_deploy.images.flags import Flags, flags_for, nearest_supported
 from modak_deploy.images.languages import LANGUAGES, Form, Language, comment_text
@@ -160,26 +159,25 @@ class _Writer:
             files["tools.txt"] = self.recipes.read("locks", f"{self.recipe.tools}.txt")
             files["requirements.txt"] = self.recipes.read("locks", f"{self.recipe.lock}.txt")
         if self.recipe.source or self.recipe.programs:
-            files["fetch.sh"] = self._script(self.recipes.read("build", "fetch.sh.j2"))
+            files["fetch.sh"] = self._script("fetch.sh.j2")
         if self.recipe.build:
-            files["build.sh"] = self._script(self.recipes.read("build", f"{self.recipe.build}.sh.j2"))
+            files["build.sh"] = self._script(f"{self.recipe.build}.sh.j2")
         return files
 
-    def _script(self, template: str) -> str:
-        # Values come from the catalogue's own data; the recipe's model lets no shell characters into them.
-        environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
-        environment.filters["quote"] = quote
+    def _script(self, name: str) -> str:
+        # The recipe's model lets no shell characters into these values.
         source = self.recipe.source
-        text = environment.from_string(template).render(
-            programs=self.recipe.programs,
-            archive=source if isinstance(source, Archive) else None,
-            checkout=source if isinstance(source, Checkout) else None,
-            values=self.recipe.values,
-            accelerator=self.entry.accelerator,
-            toolkit=self.entry.toolkit,
-            flags=self.flags.text if self.flags else "",
-            bazel_flags=self.flags.bazel if self.flags else "",
-        )
+        values = {
+            "programs": self.recipe.programs,
+            "archive": source if isinstance(source, Archive) else None,
+            "checkout": source if isinstance(source, Checkout) else None,
+            "values": self.recipe.values,
+            "accelerator": self.entry.accelerator,
+            "toolkit": self.entry.toolkit,
+            "flags": self.flags.text if self.flags else "",
+            "bazel_flags": self.flags.bazel if self.flags else "",
+        }
+        text = fill(self.recipes.read("build", name), values, self.recipes.path("build", name))
         return f"#!/bin/sh\nset -eu\n{text.rstrip()}\n"
 
     def _labels(self) -> dict[str, str]:
