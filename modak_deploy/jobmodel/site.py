@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from modak_deploy.documents import check, read_document
 from modak_deploy.documents.sitefiles import SiteFilePath
 from modak_deploy.documents.sites import ReadFile, load_site_settings, read_site_file
 from modak_deploy.documents.sites import Sites as SiteSettingsFiles
@@ -15,7 +14,7 @@ from modak_deploy.jobmodel.model import TargetSection
 from modak_deploy.jobmodel.sitesettings import infrastructure_of
 from modak_deploy.model.base import RuntimeName
 from modak_deploy.model.image import MpiLibrary
-from modak_deploy.model.site import Infrastructure, SiteFile, SiteNode, SitePartition, SiteScript
+from modak_deploy.model.site import Infrastructure, SiteNode, SitePartition, SiteScript
 from modak_deploy.model.target import Accelerator, Facts, Node, Partition, Target, TargetType
 from modak_deploy.util.text import did_you_mean, nearest
 
@@ -115,18 +114,11 @@ def load_sites(paths: Sequence[Path]) -> Sites:
         if not described:
             raise InputError("the folder has no file sites*.yaml", source=path)
         catalogue += [str(file.absolute()) for file in files if file not in described]
-        parsed = [_read(file) for file in described]
-        scripts = [script for file in parsed for script in file.scripts]
-        sites_by_name.update({i.name: (i, scripts) for file in parsed for i in file.infrastructures})
-        read_files += [
-            read_site_file(SiteFilePath(file, "named")) for file, c in zip(described, parsed, strict=True) if c.sites
-        ]
+        read = [read_site_file(SiteFilePath(file, "named")) for file in described]
+        scripts = [script for file in read for script in file.content.scripts]
+        sites_by_name.update({i.name: (i, scripts) for file in read for i in file.content.infrastructures})
+        read_files += [file for file in read if file.content.sites]
     return Sites(sites_by_name, catalogue, files=read_files)
-
-
-def _read(path: Path) -> SiteFile:
-    document = read_document(path)
-    return check(SiteFile, document.data, origin=str(path), locate=document.locate)
 
 
 def site_of(sites: Sites, name: str, section: TargetSection, partition: str | None, binds: Sequence[str]) -> Site:

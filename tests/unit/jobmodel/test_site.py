@@ -116,3 +116,24 @@ def test_what_planning_without_the_target_needs(home, change, text):
     with pytest.raises(InputError, match=text) as error:
         planned()
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("content", [{"infrastructures": [{"name": "alps", "scheduler": "torque"}]}, {"scripts": []}])
+@pytest.mark.parametrize("of_folder", [False, True])
+def test_a_file_that_everybody_can_write_to_is_refused_whatever_it_holds(tmp_path, content, of_folder):
+    path = tmp_path / "shared" / "sites.yaml"
+    path.parent.mkdir()
+    path.write_text(yaml.safe_dump({"version": 1, **content}))
+    load_sites([path])
+    (path.parent if of_folder else path).chmod(0o777)
+    for named in (path, path.parent):
+        with pytest.raises(InputError, match=r"everybody can write to the f.*, so its settings are not used"):
+            load_sites([named])
+
+
+def test_a_file_that_is_not_trusted_is_not_read(tmp_path):
+    path = tmp_path / "sites.yaml"
+    path.write_text("version: [")
+    path.chmod(0o666)
+    with pytest.raises(InputError, match="everybody can write to the file"):
+        load_sites([path])
