@@ -10,7 +10,7 @@ from modak_deploy.documents import Document
 from modak_deploy.errors import InputError
 from modak_deploy.jobmodel.answer import Answer, answer
 from modak_deploy.jobmodel.site import load_sites
-from modak_deploy.util.files import write_atomically
+from modak_deploy.util.files import PRIVATE, PRIVATE_SCRIPT, write_atomically
 
 
 def write_answer(
@@ -52,7 +52,10 @@ def _text(document: object) -> str:
 
 
 def _write_all(folder: Path, source: Path, done: Answer, document: object) -> None:
-    """Write into ``folder``, which is made where it is absent; a name tells its content's job."""
+    """Write into ``folder``, which is made where it is absent; a name tells its content's job.
+
+    Document and scripts hold the variables that the user wrote as ``NAME=VALUE``: they are for the owner only.
+    """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: --output names a folder for a document of the job model")
     job, build = done.names()
@@ -64,6 +67,6 @@ def _write_all(folder: Path, source: Path, done: Answer, document: object) -> No
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            write_atomically(folder / name, text, mode=0o777 if name.endswith(".sh") else 0o666)
+            write_atomically(folder / name, text, mode=PRIVATE_SCRIPT if name.endswith(".sh") else PRIVATE)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None

@@ -8,7 +8,7 @@ from typing import Any
 from modak_deploy.errors import InputError
 from modak_deploy.jobmodel.answer import answer
 from modak_deploy.jobmodel.site import load_sites
-from modak_deploy.util.files import write_atomically
+from modak_deploy.util.files import PRIVATE_SCRIPT, write_atomically
 
 _MAPS = ("job_options", "application", "target", "optimisation")
 
@@ -17,6 +17,7 @@ def saved(given: Mapping[str, Any], *, write: bool) -> dict[str, Any]:
     """Write the job's script, and beside it the one that builds; return ``artifact_url``, ``container_runtime``,
 
     ``notes`` and ``changed``. Nothing is written where ``write`` is false. InputError names a field of the maps.
+    The scripts hold the variables of the maps, and are for the owner only.
     """
     path = Path(str(given.get("job_script") or "")).expanduser()
     if not given.get("job_script") or not path.is_absolute():
@@ -30,12 +31,12 @@ def saved(given: Mapping[str, Any], *, write: bool) -> dict[str, Any]:
     changed = False
     try:
         for file, text in texts.items():
-            if file.exists() and file.read_text(errors="replace") == text:
+            if file.exists() and _is_private(file) and file.read_text(errors="replace") == text:
                 continue
             changed = True
             if write:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(file, text, mode=0o777)
+                write_atomically(file, text, mode=PRIVATE_SCRIPT)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}", key="job_script") from None
     image = done.document["job"]["application"].get("container_runtime") or ""
@@ -45,6 +46,10 @@ def saved(given: Mapping[str, Any], *, write: bool) -> dict[str, Any]:
         "container_runtime": image,
         "notes": list(done.assumed),
     }
+
+
+def _is_private(file: Path) -> bool:
+    return not file.stat().st_mode & 0o077
 
 
 def without_nulls(value: Any) -> Any:

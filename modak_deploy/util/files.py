@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PRIVATE = 0o600
+PRIVATE_SCRIPT = 0o700
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:

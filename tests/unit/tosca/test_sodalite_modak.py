@@ -38,6 +38,15 @@ def test_a_build_has_its_script_beside(tmp_path: Path) -> None:
     assert "cc a.c" in (tmp_path / "job-build.sh").read_text()
 
 
+def test_the_scripts_are_for_their_owner_only(tmp_path: Path) -> None:
+    build = {"src": "https://example.org/a.c", "build_command": "cc a.c"}
+    paths = [tmp_path / "job.sh", tmp_path / "job-build.sh"]
+    for _ in range(2):
+        assert saved(_given(tmp_path / "job.sh", build=build), write=True)["changed"]
+        assert [path.stat().st_mode & 0o777 for path in paths] == [0o700, 0o700]
+        paths[0].chmod(0o755)  # as an older release wrote it
+
+
 @pytest.mark.parametrize("path", ["", "job.sh", "../x"])
 def test_the_path_is_absolute(path: str) -> None:
     with pytest.raises(InputError, match=r"^job_script: "):
