@@ -83,15 +83,16 @@ def _cache() -> Path:
 
 
 def _download(address: str, *, secure: bool) -> bytes:
-    """Return what lies at ``address``; ``secure`` refuses a redirection to plain HTTP."""
+    """Return what lies at ``address``; ``secure`` refuses a redirection to plain HTTP, also one on the way."""
     import http.client
     import urllib.error
     import urllib.request
 
+    from modak_deploy.catalogue.redirections import Redirections
+
+    opener = urllib.request.build_opener(Redirections(address, secure=secure))
     try:
-        with urllib.request.urlopen(_request(address), timeout=30) as answer:  # noqa: S310 - http or https
-            if secure and not answer.geturl().startswith("https://"):
-                raise InputError(f"'{address}' leads to an address without https", key="request.catalogue")
+        with opener.open(_request(address), timeout=30) as answer:
             content: bytes = answer.read(_MOST + 1)
     except urllib.error.HTTPError as error:
         raise InputError(f"'{address}' cannot be fetched: HTTP status {error.code}", key="request.catalogue") from None
