@@ -159,8 +159,9 @@ def site_of(sites: Sites, name: str, section: TargetSection, partition: str | No
         node=node if kind == "machine" else None,
         modules=infrastructure.modules,
         gpu_spelling=infrastructure.gpu_spelling,
+        parallel_environment=infrastructure.parallel_environment,
         mpi_type=infrastructure.mpi_type,
-        binds=list(binds),
+        binds=[*infrastructure.binds, *binds],
     )
     described = {name: version for name, version in infrastructure.runtimes.items() if name in RUNTIMES}
     facts = Facts(runtimes=described if infrastructure.runtimes else dict(_ASSUMED), mpi=infrastructure.mpi)

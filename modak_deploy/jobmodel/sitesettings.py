@@ -1,10 +1,13 @@
 """A site of the common files as the job model sees it: it asks no target, so that the description must be complete."""
 
-from archspec.cpu import TARGETS
+from typing import get_args
+
+from archspec.cpu import TARGETS as MICROARCHITECTURES
 
 from modak_deploy.diagnostics import Location
 from modak_deploy.documents.sites import Site
 from modak_deploy.errors import InputError
+from modak_deploy.extensions import TARGETS
 from modak_deploy.model.site import Accel, Cpu, Infrastructure, SiteNode, SitePartition
 from modak_deploy.model.target import Node, Partition
 
@@ -14,6 +17,9 @@ def infrastructure_of(site: Site) -> Infrastructure:
     settings, target = site.settings, site.settings.target
     if target.type == "cloud":
         raise _error(site, ("target", "type"), "not supported by the job model: its documents create no instances")
+    if target.type in TARGETS and target.type != "machine":
+        what = f"{target.type} is not supported by the job model: its scripts are for machines and schedulers"
+        raise _error(site, ("target", "type"), what)
     partitions = {p.name: _partition(site, n, p) for n, p in enumerate(target.partitions)}
     if target.node is not None and not partitions and target.type in (None, "machine"):
         partitions = {"*": SitePartition(nnodes=1, default=True, node=_node(site, ("target", "node"), target.node))}
@@ -29,7 +35,9 @@ def infrastructure_of(site: Site) -> Infrastructure:
         images=target.images,
         modules=target.modules,
         gpu_spelling=target.gpu_spelling,
+        parallel_environment=target.parallel_environment,
         mpi_type=target.mpi_type,
+        binds=target.binds,
         specific_nodes=settings.specific_nodes,
     )
 
@@ -53,7 +61,11 @@ def _node(site: Site, location: Location, node: Node) -> SiteNode:
     if len(node.accelerators) > 1:
         raise _error(site, (*location, "accelerators"), "more than one kind is not supported by the job model")
     micro = node.microarchitecture
-    family = TARGETS[micro].family.name if micro in TARGETS else "x86_64"
+    family = MICROARCHITECTURES[micro].family.name if micro in MICROARCHITECTURES else "x86_64"
+    if family not in get_args(Cpu.model_fields["arch"].annotation):
+        raise _error(
+            site, (*location, "microarchitecture"), f"processors of {family} are not supported by the job model"
+        )
     accel = [Accel(type=a.vendor, model=a.model, driver=a.driver) for a in node.accelerators]
     return SiteNode.model_validate(
         {

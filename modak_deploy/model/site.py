@@ -112,8 +112,12 @@ class Infrastructure(DeferredModel):
     """Environment modules that each job loads first."""
     gpu_spelling: Line | None = None
     """How a job asks for GPUs, as in a target."""
+    parallel_environment: Name | None = None
+    """Parallel environment of Grid Engine for jobs with several ranks or cores."""
     mpi_type: Name | None = None
     """What ``srun --mpi`` needs here."""
+    binds: list[Line] = []
+    """Folders of the target that are mounted in containers at the same path."""
     specific_nodes: Literal["names", "property"] | None = None
     """What ``request_specific_nodes`` holds here: names on Slurm and a property on Torque when absent."""
 

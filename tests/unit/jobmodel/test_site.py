@@ -109,6 +109,10 @@ def test_a_name_that_is_nowhere_is_planned_for_any_cluster(home):
     [
         ({"partitions": [{"name": "cpu", "nodes": 4}]}, r"partitions\[0\].node: the key 'cores' is required"),
         ({"partitions": [{"name": "cpu"}]}, r"partitions\[0\]: the key 'nodes' is required"),
+        (
+            {"partitions": [{"name": "cpu", "nodes": 4, "node": {"cores": 4, "microarchitecture": "u74mc"}}]},
+            r"partitions\[0\].node.microarchitecture: processors of riscv64 are not supported by the job model",
+        ),
     ],
 )
 def test_what_planning_without_the_target_needs(home, change, text):
@@ -137,3 +141,31 @@ def test_a_file_that_is_not_trusted_is_not_read(tmp_path):
     path.chmod(0o666)
     with pytest.raises(InputError, match="everybody can write to the file"):
         load_sites([path])
+
+
+def test_a_cluster_of_kubernetes_is_refused_with_its_line(home):
+    path = write(home / "sites.yaml", {"target": {"type": "kubernetes", "node": {"cores": 4}}})
+    with pytest.raises(InputError, match=r"sites\.alps\.target\.type: kubernetes is not supported by the job model"):
+        planned()
+    with pytest.raises(InputError, match=rf"^{path}:\d+: "):
+        planned()
+
+
+def test_parallel_environment_and_binds_of_the_site_are_used(home):
+    partition = {"name": "all.q", "nodes": 4, "node": {"cores": 16, "microarchitecture": "zen3"}}
+    target = {"type": "gridengine", "partitions": [partition], "parallel_environment": "mpi", "binds": ["/data"]}
+    write(home / "sites.yaml", {"target": target, "software": SITE["software"]})
+    job = json.loads(json.dumps(JOB))
+    job["job"]["application"] |= {"app_type": "mpi", "mpi_ranks": 4, "container_runtime": "/images/a.sif"}
+    script = planned(job).job_script
+    assert "#$ -pe mpi 4" in script
+    assert "/data" in script
+
+
+def test_parallel_environment_of_a_site_in_the_older_form_is_used(tmp_path):
+    site = {"name": "alps", "scheduler": "gridengine", "parallel_environment": "mpi"}
+    path = tmp_path / "old.yaml"
+    path.write_text(yaml.safe_dump({"version": 1, "infrastructures": [site]}))
+    job = json.loads(json.dumps(JOB))
+    job["job"]["application"] |= {"app_type": "mpi", "mpi_ranks": 4}
+    assert "#$ -pe mpi 4" in planned(job, [path]).job_script
