@@ -15,6 +15,8 @@ from modak_deploy.util.files import listed
 VARIABLE = "MODAK_SITES"
 PROJECT_FILE = "modak-sites.yaml"
 SYSTEM_FOLDER = Path("/etc/modak")
+PATTERN = "sites*.yaml"
+"""Files of sites in a folder."""
 Kind = Literal["system", "user", "project", "named"]
 
 
@@ -24,6 +26,8 @@ class SiteFilePath:
 
     path: Path
     kind: Kind
+    folder: Path | None = None
+    """The folder that it was listed in; None where the file itself was named."""
 
 
 def user_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -35,32 +39,34 @@ def user_folder(environment: Mapping[str, str] = os.environ) -> Path:
 def site_files(environment: Mapping[str, str] = os.environ) -> list[SiteFilePath]:
     """Return the files that exist, the weakest first: /etc/modak, the user's own, the working directory's.
 
+    Files of one folder are in the order of their names, which decides nothing: none of them stands over another.
+
     MODAK_SITES replaces them all. InputError where it names what is not there.
     """
     if named := environment.get(VARIABLE):
         # As in PATH the first entry is the strongest.
         parts = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
-        return [SiteFilePath(file, "named") for part in reversed(parts) for file in reversed(_named(part))]
+        return [file for part in reversed(parts) for file in _named(part)]
     return [
-        *(SiteFilePath(file, "system") for file in _in_folder(SYSTEM_FOLDER)),
-        *(SiteFilePath(file, "user") for file in _in_folder(user_folder(environment))),
+        *_in_folder(SYSTEM_FOLDER, "system"),
+        *_in_folder(user_folder(environment), "user"),
         *(SiteFilePath(file, "project") for file in [Path(PROJECT_FILE).absolute()] if os.path.lexists(file)),
     ]
 
 
-def _named(path: Path) -> list[Path]:
+def _named(path: Path) -> list[SiteFilePath]:
     if not path.is_dir():
-        return [path]  # reading it says what is wrong with it
-    files = _in_folder(path)
+        return [SiteFilePath(path, "named")]  # reading it says what is wrong with it
+    files = _in_folder(path, "named")
     if not files:
         raise InputError(f"the folder has no file sites*.yaml, and {VARIABLE} names it", source=path)
     return files
 
 
-def _in_folder(folder: Path) -> list[Path]:
+def _in_folder(folder: Path, kind: Kind) -> list[SiteFilePath]:
     """Return ``sites*.yaml`` of a folder in the order of their names."""
     try:
-        return listed(folder, "sites*.yaml")
+        return [SiteFilePath(file, kind, folder) for file in listed(folder, PATTERN)]
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=folder, code="file-unreadable") from None
 

@@ -30,6 +30,8 @@ class ReadFile:
     document: Document
     content: "SiteFile"
     kind: Kind
+    folder: Path | None = None
+    """The folder that it was listed in; None where the file itself was named."""
 
     def names(self) -> list[str]:
         """Return the names of its sites."""
@@ -109,10 +111,11 @@ def read_site_file(file: SiteFilePath) -> ReadFile:
     check_trusted(file)
     document = read_document(file.path)
     content = check(SiteFile, document.data, origin=str(file.path), locate=document.locate)
-    return ReadFile(document, content, file.kind)
+    return ReadFile(document, content, file.kind, file.folder)
 
 
 def _merge(name: str, files: Sequence[ReadFile]) -> Site:
+    _check_folders(name, files)
     data: dict[str, Any] = {}
     origins: dict[Location, tuple[Document, Location]] = {}
     for file in files:
@@ -129,6 +132,24 @@ def _merge(name: str, files: Sequence[ReadFile]) -> Site:
             else:
                 data[section] = value
     return Site(name, data, origins, [file.document for file in files])
+
+
+def _check_folders(name: str, files: Sequence[ReadFile]) -> None:
+    """Refuse a site that two files of one folder describe: their names would decide where its jobs go.
+
+    One of them may be a copy that somebody forgot.
+    """
+    first: dict[Path, Document] = {}
+    for file in files:
+        before = first.setdefault(file.folder, file.document) if file.folder else file.document
+        if before.path != file.document.path:
+            raise InputError(
+                f"the site {name} is described twice, first in {before.locate(('sites', name))}",
+                key=("sites", name),
+                source=file.document.path,
+                line=file.document.locate(("sites", name)).line,
+                hint="keep one of them, or name both files in MODAK_SITES, the one with the higher precedence first",
+            )
 
 
 def _check_reach(name: str, own: Any, data: Any, origins: Any, file: ReadFile) -> None:

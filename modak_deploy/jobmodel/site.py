@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from modak_deploy.catalogue.catalogue import merge
 from modak_deploy.documents.sitefiles import SiteFilePath
 from modak_deploy.documents.sites import ReadFile, load_site_settings, read_site_file
 from modak_deploy.documents.sites import Sites as SiteSettingsFiles
@@ -104,7 +105,10 @@ def _alike(name: str, other: str) -> bool:
 
 
 def load_sites(paths: Sequence[Path]) -> Sites:
-    """Return what ``paths`` hold, files of sites or folders with ``sites*.yaml``; a later name replaces an earlier."""
+    """Return what ``paths`` hold, files of sites or folders with ``sites*.yaml``; a later path replaces an earlier's.
+
+    InputError for two sites of one name in one path.
+    """
     sites_by_name: dict[str, tuple[Infrastructure, Sequence[SiteScript]]] = {}
     catalogue: list[str] = []
     read_files: list[ReadFile] = []
@@ -114,9 +118,11 @@ def load_sites(paths: Sequence[Path]) -> Sites:
         if not described:
             raise InputError("the folder has no file sites*.yaml", source=path)
         catalogue += [str(file.absolute()) for file in files if file not in described]
-        read = [read_site_file(SiteFilePath(file, "named")) for file in described]
+        folder = path if path.is_dir() else None
+        read = [read_site_file(SiteFilePath(file, "named", folder)) for file in described]
         scripts = [script for file in read for script in file.content.scripts]
-        sites_by_name.update({i.name: (i, scripts) for file in read for i in file.content.infrastructures})
+        own = merge((file.document.path, file.content.infrastructures) for file in read)
+        sites_by_name.update({name: (infrastructure, scripts) for name, infrastructure in own.items()})
         read_files += [file for file in read if file.content.sites]
     return Sites(sites_by_name, catalogue, files=read_files)
 

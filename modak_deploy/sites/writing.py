@@ -3,6 +3,7 @@
 import re
 import stat
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import yaml
 
 from modak_deploy.documents import check
 from modak_deploy.documents.reading import Document, read_text
-from modak_deploy.documents.sitefiles import SiteFilePath
+from modak_deploy.documents.sitefiles import PATTERN, SYSTEM_FOLDER, SiteFilePath, user_folder
 from modak_deploy.documents.sites import read_site_file
 from modak_deploy.errors import InputError
 from modak_deploy.model.site import SiteFile
-from modak_deploy.util.files import PRIVATE, locked, write_atomically
+from modak_deploy.util.files import PRIVATE, listed, locked, write_atomically
 
 _HEAD = """\
 # Machines and clusters by the names that 'target:' of documents uses; 'modak site list' shows them.
@@ -28,6 +29,7 @@ def check_writable(path: Path, name: str, *, replace: bool) -> None:
     """Raise InputError where ``write_site`` would refuse, before anything is asked over the network."""
     if path.exists():
         _edited(path, name, {}, replace=replace)
+    _check_beside(path.absolute(), name)
 
 
 def write_site(path: Path, name: str, settings: Mapping[str, Any], *, replace: bool) -> None:
@@ -41,6 +43,20 @@ def write_site(path: Path, name: str, settings: Mapping[str, Any], *, replace: b
             write_atomically(path, text, mode=mode)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", source=path) from None
+
+
+def _check_beside(path: Path, name: str) -> None:
+    """Raise InputError where another file of the folder describes the site: both are read there, which is an error."""
+    if path.parent not in (user_folder(), SYSTEM_FOLDER) or not fnmatch(path.name, PATTERN):
+        return
+    for other in listed(path.parent, PATTERN):
+        if other == path:
+            continue
+        document = read_site_file(SiteFilePath(other, "named")).document
+        if name in (document.data.get("sites") or {}):
+            line = document.locate(("sites", name)).line
+            hint = f"use --file {other} with --replace, or another --name"
+            raise InputError(f"the site '{name}' already exists", source=other, line=line, hint=hint)
 
 
 def entry(name: str, settings: Mapping[str, Any], indent: int = 2) -> str:
