@@ -10,7 +10,7 @@ from typing import Any
 from modak_deploy.catalogue.site import catalogue_for
 from modak_deploy.diagnostics import Diagnostic, Locate, Location, Position
 from modak_deploy.documents import check
-from modak_deploy.errors import ModakError
+from modak_deploy.errors import InfeasibleError, ModakError
 from modak_deploy.jobmodel.imagebuild import built_image
 from modak_deploy.jobmodel.layout import stated_efficiency
 from modak_deploy.jobmodel.model import JobBody, JobDocument, with_versions_as_text, without_blanks
@@ -105,6 +105,12 @@ def _answered(
         catalogue=translation.catalogue,
         measurements=available_measurements(),
     )
+    if plan.chosen.runtime != "native" and plan.target.name in sites.signed:
+        raise InfeasibleError(
+            f"images of the site {plan.target.name} must be signed, and a self-contained script cannot verify that",
+            key="application.container_runtime",
+            hint="deploy it as an application of a document",
+        )
     built = built_image(plan, whole, translation.site.images)
     script = job_script(plan, translation.passed, built)
     build = build_script(plan, job.application.build, built)

@@ -80,6 +80,8 @@ class Sites:
     """Options of each job, by the site's name."""
     files: Sequence[ReadFile] = ()
     """Files whose sites are in the common form."""
+    signed: Sequence[str] = ()
+    """Sites whose images must be signed."""
 
     def including(self, name: str | None) -> "Sites":
         """Return the same with the site of the common files that is called ``name``, unless it is there already."""
@@ -97,6 +99,7 @@ class Sites:
             [*self.catalogue, *site.data.get("catalogue", [])],
             {**self.job, site.name: job},
             self.files,
+            [*self.signed, *([site.name] if site.settings.target.image_keys else [])],
         )
 
 

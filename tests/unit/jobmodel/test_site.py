@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from modak_deploy.documents import sitefiles
-from modak_deploy.errors import InputError
+from modak_deploy.errors import InfeasibleError, InputError
 from modak_deploy.jobmodel.answer import answer
 from modak_deploy.jobmodel.site import load_sites
 
@@ -169,3 +169,14 @@ def test_parallel_environment_of_a_site_in_the_older_form_is_used(tmp_path):
     job = json.loads(json.dumps(JOB))
     job["job"]["application"] |= {"app_type": "mpi", "mpi_ranks": 4}
     assert "#$ -pe mpi 4" in planned(job, [path]).job_script
+
+
+def test_an_image_is_refused_where_it_must_be_signed(home):
+    write(home / "sites.yaml", {**SITE, "target": {**SITE["target"], "image_keys": ["/keys/site.pem"]}})
+    assert planned().plan.chosen.runtime == "native"
+    job = json.loads(json.dumps(JOB))
+    job["job"]["application"]["container_runtime"] = "/images/a.sif"
+    with pytest.raises(
+        InfeasibleError, match=r"application\.container_runtime: images of the site alps must be signed"
+    ):
+        planned(job)
