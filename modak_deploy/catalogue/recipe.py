@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.catalogue.recipefiles import DATA, folders_beside
 from modak_deploy.documents import check, read_document
+from modak_deploy.documents.reading import read_text
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import DeferredModel, Line, Model, Name, Sha256, Specifier, VariableName, VersionText
 from modak_deploy.model.image import DefinitionText, ImageAccelerator, definition_text
@@ -180,13 +181,7 @@ class Recipes:
 
     def read(self, kind: str, name: str) -> str:
         """Return the text of ``<kind>/<name>`` in the last folder that has it; InputError when it cannot be read."""
-        path = self.path(kind, name)
-        try:
-            return path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", source=path, code="file-unreadable") from None
-        except UnicodeDecodeError:
-            raise InputError("is not UTF-8 text", source=path) from None
+        return read_text(self.path(kind, name))
 
 
 def load_recipes(folders: Sequence[Path] = ()) -> Recipes:

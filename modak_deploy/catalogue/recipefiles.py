@@ -9,6 +9,8 @@ from pathlib import Path
 from modak_deploy.errors import InputError
 
 DATA = Path(__file__).parent / "data" / "recipes"
+_MOST = 64 * 1024**2
+"""Bytes of a file."""
 _PATTERNS = ("recipes*.yaml", "checks.yaml", "locks/*.txt", "build/*.j2")
 
 
@@ -26,6 +28,10 @@ def contents_beside(files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
     for number, folder in enumerate([DATA, *folders_beside(files)]):
         for path in sorted(path for pattern in _PATTERNS for path in folder.glob(pattern) if path.is_file()):
             try:
-                yield f"{number}/{path.relative_to(folder)}", path.read_bytes()
+                with path.open("rb") as file:
+                    content = file.read(_MOST + 1)
             except OSError as error:
                 raise InputError(f"cannot be read: {error.strerror}", source=path) from None
+            if len(content) > _MOST:
+                raise InputError(f"the file is larger than {_MOST // 1024**2} MiB", source=path, code="too-large")
+            yield f"{number}/{path.relative_to(folder)}", content

@@ -188,8 +188,8 @@ def _stage(study: Study, folder: Path, driver_settings: str) -> None:
     kept = folder / "settings.json"
     if kept.is_file() and kept.read_text() != driver_settings:
         raise InputError(
-            f"{folder}: it holds another study, of other options, software or hardware; remove it, or name another "
-            "folder with --results"
+            f"{folder}: it holds another study, of other options, software or hardware, or of another version of "
+            "modak; remove it, or name another folder with --results"
         )
     try:
         (folder / "app").mkdir(parents=True, exist_ok=True)

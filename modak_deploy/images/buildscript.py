@@ -8,6 +8,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from modak_deploy.errors import InputError
 from modak_deploy.shell import quote
+from modak_deploy.terminal import excerpt
 
 _MOST_TEMPLATE = 8 * 1024
 _MOST_VALUES = 8 * 1024
@@ -17,6 +18,10 @@ _LOOPS = ("programs", "values")
 """What a loop may go over."""
 _FILTERS = ("d", "default", "length", "lower", "trim", "upper")
 """Jinja's filters whose result is no larger than what they get; ``quote`` is modak's."""
+_TESTS = ("defined", "undefined", "none", "in")
+"""``divisibleby``, ``even`` and ``odd`` are arithmetic: of a text, Python's ``%`` makes one of any width."""
+_DEEPEST = 20
+"""Levels of a template's tree: Jinja's optimiser (3.1) takes time with their third power."""
 _NODES = (
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.For, nodes.Name, nodes.Getattr, nodes.Getitem,
     nodes.Const, nodes.List, nodes.Tuple, nodes.CondExpr, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not,
@@ -41,38 +46,45 @@ def fill(template: str, values: Mapping[str, object], source: Path) -> str:
     )
     environment.globals.clear()
     environment.filters = {"quote": quote, **{name: environment.filters[name] for name in _FILTERS}}
+    environment.tests = {name: environment.tests[name] for name in _TESTS}
     try:
         tree = environment.parse(template)
         _check(tree, source)
         pieces: list[str] = []
         size = 0
         for piece in environment.from_string(tree).generate(values):
-            size += len(piece)
+            size += len(piece.encode())
             if size > _MOST_SCRIPT:
-                raise InputError(f"the build script has more than {_MOST_SCRIPT} characters", source=source)
+                raise InputError(f"the build script has more than {_MOST_SCRIPT} bytes", source=source)
             pieces.append(piece)
     # Besides its own errors Jinja lets through what Python says of the expressions and of their nesting.
     except (TemplateError, TypeError, ValueError, RecursionError, SyntaxError, MemoryError) as error:
         line = error.lineno if isinstance(error, TemplateSyntaxError) else None
-        raise InputError(f"the template cannot be filled: {error}", source=source, line=line) from None
+        raise InputError(
+            f"the template cannot be filled: {excerpt(str(error), 300)}", source=source, line=line
+        ) from None
     return "".join(pieces)
 
 
 def _check(tree: nodes.Node, source: Path) -> None:
-    waiting = [(tree, False, False)]
+    waiting = [(tree, 0, False, False)]
     while waiting:
-        node, in_loop, in_quote = waiting.pop()
+        node, depth, in_loop, in_quote = waiting.pop()
         loop = isinstance(node, nodes.For)
         quoted = isinstance(node, nodes.Filter) and node.name == "quote"
         if not isinstance(node, _NODES):
             raise _error(f"'{type(node).__name__}' is not supported in the template of a build script", node, source)
+        if depth > _DEEPEST:
+            raise _error(
+                f"more than {_DEEPEST} levels are not supported in the template of a build script", node, source
+            )
         if loop and in_loop:
             raise _error("a loop within a loop is not supported in the template of a build script", node, source)
         if isinstance(node, nodes.For) and not (isinstance(node.iter, nodes.Name) and node.iter.name in _LOOPS):
             raise _error("a loop in the template of a build script goes over 'programs' or 'values'", node, source)
         if quoted and in_quote:
             raise _error("a value is quoted twice", node, source)
-        waiting += [(child, in_loop or loop, in_quote or quoted) for child in node.iter_child_nodes()]
+        waiting += [(child, depth + 1, in_loop or loop, in_quote or quoted) for child in node.iter_child_nodes()]
 
 
 def _error(text: str, node: nodes.Node, source: Path) -> InputError:

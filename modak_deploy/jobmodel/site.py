@@ -85,10 +85,10 @@ class Sites:
 
     def including(self, name: str | None) -> "Sites":
         """Return the same with the site of the common files that is called ``name``, unless it is there already."""
-        if name is None or any(_alike(name, other) for other in self.sites_by_name):
+        if name is None or any(alike(name, other) for other in self.sites_by_name):
             return self
         settings = SiteSettingsFiles([*load_site_settings().files, *self.files])
-        own = name if name in settings.names() else next((o for o in settings.names() if _alike(name, o)), None)
+        own = name if name in settings.names() else next((o for o in settings.names() if alike(name, o)), None)
         site = settings.find(own) if own else None
         if site is None:
             return self
@@ -103,7 +103,7 @@ class Sites:
         )
 
 
-def _alike(name: str, other: str) -> bool:
+def alike(name: str, other: str) -> bool:
     return name.replace("-", "_") == other.replace("-", "_")
 
 
@@ -133,9 +133,9 @@ def load_sites(paths: Sequence[Path]) -> Sites:
 def site_of(sites: Sites, name: str, section: TargetSection, partition: str | None, binds: Sequence[str]) -> Site:
     """Return the site that is called ``name``; InputError where it does not exist or is not what the document says."""
     names = list(sites.sites_by_name)
-    alike = [other for other in names if _alike(name, other)]
-    if name not in names and len(alike) == 1:
-        name = alike[0]
+    similar = [other for other in names if alike(name, other)]
+    if name not in names and len(similar) == 1:
+        name = similar[0]
     if name not in names:
         available = f"there are {', '.join(sorted(names))}" if names else "name its description by --site"
         hint = did_you_mean(name, names) or available

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any
 
 from modak_deploy.errors import InputError
-from modak_deploy.jobmodel.site import Sites
+from modak_deploy.jobmodel.site import Sites, alike
 from modak_deploy.serve.collections import BODIES, KEYS, disabled_from, infrastructure, script
 from modak_deploy.util.files import write_atomically
 
@@ -74,7 +74,7 @@ class Store:
             same = any(
                 (key and old.get(key) == entry.get(key)) or _content(old) == dict(entry) for old in entries.values()
             )
-            if same or (collection == "infrastructures" and entry["name"] in self._files.sites_by_name):
+            if same or (collection == "infrastructures" and self._is_own(entry["name"])):
                 raise Exists
             if len(entries) >= _MOST:
                 raise InputError(f"request: there are {_MOST} entries: no more are kept")
@@ -129,6 +129,11 @@ class Store:
                 raise InputError(f"{file}: the entry cannot be read: {error}") from None
         return entries
 
+    def _is_own(self, name: str) -> bool:
+        """Tell whether a file of ``--site`` describes a site, in either of its forms."""
+        own = [*self._files.sites_by_name, *(other for file in self._files.files for other in file.names())]
+        return any(alike(name, other) for other in own)
+
     def _combined(self) -> Sites:
         """Return all sites as they are now, and note when the next of them is disabled."""
         now = time.time()
@@ -138,7 +143,7 @@ class Store:
         added = {
             entry["name"]: (infrastructure(entry, enabled=times[key] > now), scripts)
             for key, entry in self._entries["infrastructures"].items()
-            if entry["name"] not in self._files.sites_by_name
+            if not self._is_own(entry["name"])
         }
         own = {name: (site, [*theirs, *scripts]) for name, (site, theirs) in self._files.sites_by_name.items()}
         return Sites({**added, **own}, self._files.catalogue, files=self._files.files)

@@ -55,7 +55,9 @@ def _check_beside(path: Path, name: str) -> None:
         document = read_site_file(SiteFilePath(other, "named")).document
         if name in (document.data.get("sites") or {}):
             line = document.locate(("sites", name)).line
-            hint = f"use --file {other} with --replace, or another --name"
+            own = read_site_file(SiteFilePath(path, "named")).document.data if path.exists() else {}
+            twice = name in (own.get("sites") or {})
+            hint = "remove one of the two entries" if twice else f"use --file {other} with --replace, or another --name"
             raise InputError(f"the site '{name}' already exists", source=other, line=line, hint=hint)
 
 

@@ -62,6 +62,9 @@ def test_conditions_loops_and_filters_are_supported(tmp_path: Path) -> None:
         ),
         ("{{ 'x' * 10**10 }}", ":1: 'Mul' is not supported"),
         ("{{ '%9999999999d' % 1 }}", ":1: 'Mod' is not supported"),
+        ("{% if '%800000000d' is divisibleby 1 %}{% endif %}", ": .*No test named 'divisibleby'"),
+        ("{{x" + "|d" * 195 + "}}", ":1: more than 20 levels are not supported"),
+        ("{{ '\\ud800' }}", ": the template cannot be filled: "),
         ("{% set a = values.a %}", ":1: 'Assign' is not supported"),
         ("{% macro f() %}{% endmacro %}", ":1: 'Macro' is not supported"),
         ("{{ values.a | center(10000000000) }}", ":1: .*No filter named 'center'"),
@@ -73,7 +76,7 @@ def test_conditions_loops_and_filters_are_supported(tmp_path: Path) -> None:
         ("{{ " + "9" * 5000 + " }}", ": the template cannot be filled: Exceeds the limit"),
         ("{{ " + "[" * 2000 + "]" * 2000 + " }}", ": the template cannot be filled"),
         ("x" * 9000, ": the template has more than 8192 characters"),
-        (b"\xff", ": is not UTF-8 text"),
+        (b"\xff", ":1: this is not UTF-8 text"),
     ],
 )
 def test_what_is_endless_or_faulty_is_one_message(tmp_path: Path, template: str | bytes, says: str) -> None:
@@ -81,8 +84,17 @@ def test_what_is_endless_or_faulty_is_one_message(tmp_path: Path, template: str 
         script(tmp_path, template)
 
 
+def test_files_of_recipes_are_bounded(tmp_path: Path) -> None:
+    (tmp_path / "recipes" / "build").mkdir(parents=True)
+    (tmp_path / "images.yaml").write_text(IMAGE)
+    with (tmp_path / "recipes" / "build" / "big.sh.j2").open("wb") as file:
+        file.truncate(65 * 1024**2)
+    with pytest.raises(InputError, match="larger than 64 MiB"):
+        _ = load_catalogue([tmp_path]).version
+
+
 def test_values_and_script_are_bounded(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="values have more than 8192 characters"):
         script(tmp_path / "values", "", RECIPE.replace("x y", "x" * 9000))
-    with pytest.raises(InputError, match="script has more than 65536 characters"):
+    with pytest.raises(InputError, match="script has more than 65536 bytes"):
         script(tmp_path / "script", "{{ values.a }}" * 20, RECIPE.replace("x y", "x" * 5000))

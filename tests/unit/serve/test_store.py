@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from modak_deploy.errors import InputError
-from modak_deploy.jobmodel.site import Sites
+from modak_deploy.jobmodel.site import Sites, load_sites
 from modak_deploy.serve.collections import check_entry
-from modak_deploy.serve.store import Store
+from modak_deploy.serve.store import Exists, Store
 
 
 def test_what_cannot_be_removed_fails_nobodys_request(tmp_path: Path) -> None:
@@ -78,3 +78,16 @@ def test_a_time_is_one_and_what_was_kept_before_disables(tmp_path: Path, disable
     store = Store(tmp_path, Sites(), lifetime=60)
     store.add("infrastructures", entry)
     assert not is_enabled(store)
+
+
+@pytest.mark.parametrize("name", ["the-cluster", "the_cluster"])
+def test_a_site_of_a_file_is_not_replaced_by_an_added_one(tmp_path: Path, name: str) -> None:
+    """In either form of such a file: whoever has the token would choose where the jobs of others go."""
+    (tmp_path / "sites.yaml").write_text("version: 1\nsites: {the-cluster: {target: {type: slurm, host: there}}}\n")
+    sites = load_sites([tmp_path / "sites.yaml"])
+    store = Store(tmp_path / "kept", sites, lifetime=60)
+    with pytest.raises(Exists):
+        store.add("infrastructures", {**infrastructure(), "name": name})
+    older = Store(tmp_path / "older", Sites(), lifetime=60)
+    older.add("infrastructures", {**infrastructure(), "name": name})
+    assert name not in Store(tmp_path / "older", sites, lifetime=60).sites.sites_by_name
