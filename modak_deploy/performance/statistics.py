@@ -162,7 +162,7 @@ def grouped_ratio_interval(
     centre = math.fsum(w * (a.mean - b.mean) for w, (a, b) in zip(weights, pairs, strict=True)) / whole
     squares = math.fsum(w * (a.mean - b.mean - centre) ** 2 for w, (a, b) in zip(weights, pairs, strict=True))
     squares += math.fsum((part.variance or 0.0) * (part.count - 1) for pair in pairs for part in pair)
-    return _interval(centre, t975(degrees) * math.sqrt(squares / degrees / whole))
+    return _interval(centre, t975(degrees) * math.sqrt(max(squares / degrees, _LEAST_VARIANCE) / whole))
 
 
 def weighted(intervals: Sequence[Interval]) -> Interval:

@@ -4,7 +4,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -351,7 +351,11 @@ def _identities(connection: sa.Connection, records: Iterable[Measurement | Ratio
     for start in range(0, len(sources), 500):
         query = sa.select(c.id, c.document).where(c.source.in_(sources[start : start + 500]))
         rows += [(row.id, row.document) for row in connection.execute(query)]
-    return {identity for _, record in parse_rows(rows, name) if (identity := identity_of(record)) is not None}
+    identities = set[Identity]()
+    for row in rows:
+        with suppress(InputError):  # a later version's record: who reads it is told
+            identities |= {identity for _, record in parse_rows([row], name) if (identity := identity_of(record))}
+    return identities
 
 
 def _columns(record: Measurement | Ratio, digest: str, line: str, now: str) -> dict[str, object]:

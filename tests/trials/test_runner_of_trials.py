@@ -126,6 +126,22 @@ def test_a_signal_to_each_process_of_the_job_leaves_no_copy(tmp_path: Path) -> N
     assert not (tmp_path / "restart" / "work").exists()
 
 
+@pytest.mark.parametrize("shell", shells(), ids=" ".join)
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGXCPU])
+def test_a_signal_that_ends_the_job_during_trials_starts_nothing(
+    tmp_path: Path, shell: list[str], number: signal.Signals
+) -> None:
+    """Slurm's --signal, Grid Engine's notify and a limit of processor time: bash, and no other, runs EXIT's trap."""
+    new, _ = with_trials(LOOP.replace("0.15", "60") % "", restart(FAST, budget=100), tmp_path)
+    line, trace = [*shell, *staged(new, tmp_path)[1:]], tmp_path / "trace"
+    job = subprocess.Popen(line, cwd=tmp_path / "here", env={**os.environ, "TRACE": str(trace)}, start_new_session=True)
+    while job.poll() is None and not (trace.exists() and "start" in trace.read_text()):
+        time.sleep(0.05)
+    os.kill(job.pid, number)
+    assert job.wait(60) == 143
+    assert trace.read_text().count("start") == 1 and not (tmp_path / "restart" / "work").exists()
+
+
 def test_the_budget_covers_what_copies_take(tmp_path: Path) -> None:
     """A large working directory on a busy file system: copying it takes 2 s, and removing it 3 s."""
     text = '[ -n "$MODAK_TRIAL" ] || date +%s.%N >"$TRACE.ran"\n' + LOOP % ""

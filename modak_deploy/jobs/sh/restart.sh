@@ -122,7 +122,7 @@ modak_worst_0=0 modak_least_0=''
 modak_now
 modak_began=$modak_time
 if mkdir "$modak_dir/claim" 2>/dev/null; then
-  trap 'modak_stop=1' TERM INT HUP
+  trap 'modak_stop=1' TERM INT HUP USR1 USR2 XCPU
   trap modak_rescue EXIT
   modak_own=$modak_dir/claim/$$.$modak_time # it goes with the claim where this attempt is given up: see again.sh
   mkdir "$modak_own" 2>/dev/null || modak_own=

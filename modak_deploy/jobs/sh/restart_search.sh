@@ -30,6 +30,10 @@ modak_measure() { # CANDIDATE ROUND WINDOW WORD...: tries and records; fails whe
   return 0
 }
 
+modak_percent() { # PART WHOLE: prints 100 times the ratio; a hundred times three years in nanoseconds exceed 63 bits
+  if [ "$1" -lt 90000000000000000 ] || [ "$2" -lt 100 ]; then echo $(($1 * 100 / $2)); else echo $(($1 / ($2 / 100))); fi
+}
+
 modak_keep_score() { # of the trial just made: the worst and the best score of each candidate
   modak_value=$(modak_score "$modak_start" "$modak_steady")
   [ "$modak_value" -gt 0 ] || modak_value=1
@@ -59,7 +63,7 @@ modak_ranked() { # prints the candidates that are better than the default by 2 %
   while [ "$modak_i" -lt "$modak_count" ]; do
     eval "modak_value=\${modak_worst_$modak_i:-}"
     eval "modak_old=\${modak_out_$modak_i:-}"
-    if [ -n "$modak_value" ] && [ -z "$modak_old" ] && [ "$((modak_value * 102 / 100))" -lt "$modak_worst_0" ]; then
+    if [ -n "$modak_value" ] && [ -z "$modak_old" ] && [ "$((modak_value + modak_value / 50))" -lt "$modak_worst_0" ]; then
       echo "$modak_value $modak_i"
     fi
     modak_i=$((modak_i + 1))
@@ -153,14 +157,14 @@ modak_confirm() { # WORD...: the best one and the default are measured once more
   modak_drift='' modak_margin=105
   if modak_measure 0 "$((modak_turn_now + 1))" "$modak_window" "$@" && [ "$modak_state" = measured ]; then
     modak_keep_score
-    modak_drift=$((modak_value * 100 / modak_old_default)) modak_margin=102
+    modak_drift=$(modak_percent "$modak_value" "$modak_old_default") modak_margin=102
   fi
   [ -z "$modak_stop" ] || return
   modak_spent
   eval "modak_value=\${modak_worst_$modak_first:-}"
-  if [ -n "$modak_value" ] && [ "$((modak_value * modak_margin / 100))" -lt "$modak_least_0" ]; then
+  if [ -n "$modak_value" ] && [ "$((modak_value + modak_value * (modak_margin - 100) / 100))" -lt "$modak_least_0" ]; then
     modak_winner=$modak_first
-    modak_gain=$((modak_least_0 * 100 / modak_value))
+    modak_gain=$(modak_percent "$modak_least_0" "$modak_value")
     modak_note "decided index=$modak_first gain=$modak_gain drift=$modak_drift spent=$modak_used reason=fastest of all that was tried"
     modak_say "the program runs with $(modak_name "$modak_first"), $((modak_gain / 100)).$(printf '%02d' $((modak_gain % 100))) times as fast as the default; the trials took $(modak_seconds "$modak_used")"
   else

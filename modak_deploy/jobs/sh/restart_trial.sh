@@ -253,8 +253,10 @@ modak_progress() { # takes what was seen last into account; sets modak_known and
   elif [ -n "$modak_base_u" ] && [ "$modak_u" -gt "$modak_base_u" ] && [ "$modak_t" -gt "$modak_base_t" ]; then
     modak_known=1 modak_span=$((modak_t - modak_base_t))
     modak_steady=$(((modak_t - modak_base_t) * 10000000 / (modak_u - modak_base_u)))
-    modak_start=$((modak_first_t - (modak_first_u - 1) * modak_steady / 10000000))
-    [ "$modak_start" -ge 0 ] || modak_start=0
+    modak_start=0 # a program may number its units from 10^11 on: the product of all before would exceed 63 bits
+    if [ "$modak_steady" = 0 ] || [ $((modak_first_u - 1)) -le $((modak_first_t * 10000000 / modak_steady)) ]; then
+      modak_start=$((modak_first_t - (modak_first_u - 1) * modak_steady / 10000000))
+    fi
   fi
 }
 

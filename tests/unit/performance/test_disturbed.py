@@ -1,5 +1,7 @@
 """Jobs on nodes that did other work meanwhile: of those only what was tried side by side counts, and only there."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +157,16 @@ def test_a_job_that_another_version_has_recorded_counts_once(records, tmp_path: 
     assert plan(store).chosen.levers == []
     runs = [run.model_copy(update={"time": 1795000000}) for run in default.runs]
     assert store.add([default.model_copy(update={"runs": runs})]) == (1, 0), "a job of the same id, at another time"
+
+
+def test_a_record_of_a_later_version_keeps_nothing_from_being_recorded(records, tmp_path: Path):
+    """One store may be used by several versions. Whoever reads such a record is told that it has more fields."""
+    (first,) = records([], load=0.0)
+    address = f"sqlite:///{tmp_path}/store.sqlite"
+    store = Store(address)
+    assert store.add([first]) == (1, 0)
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as connection, connection:
+        connection.execute("""UPDATE modak_measurement SET document = '{"newfield": 1, ' || substr(document, 2)""")
+    later = first.model_copy(update={"runs": [run.model_copy(update={"time": 1795000000}) for run in first.runs]})
+    assert Store(address).add([later]) == (1, 0)

@@ -72,6 +72,11 @@ def test_what_slows_a_group_falls_out_of_the_ratio_of_samples_in_groups():
     assert slow.value == pytest.approx(2, rel=0.01) and slow.low > 1.9
 
 
+def test_equal_times_in_groups_make_no_ratio_certain():
+    ratio = grouped_ratio_interval({1: [1.20], 2: [1.20]}, {1: [1.19], 2: [1.19]})
+    assert ratio.low < 1 < ratio.high
+
+
 @pytest.mark.parametrize("other", [{}, {3: [1.0, 2.0]}, {1: []}, {1: [1.0]}])
 def test_groups_without_a_spread_have_no_ratio(other):
     assert grouped_ratio_interval({1: [1.0], 2: [1.0, 2.0]}, other) is None

@@ -67,7 +67,7 @@ def _replace(session: Session, keras: Any, kind: str) -> None:
         result = make(self, force=force)
         function = self.__dict__.get(attribute)
         new = callable(function) and function is not before  # what the program has put there is its own
-        if new and session.active and followed[0] < FUNCTIONS:
+        if new and session.active and (followed[0] < FUNCTIONS or not session.tries):
             followed[0] += 1
             subject = Subject(keras, importlib.import_module("tensorflow"), self, kind)
             self.__dict__[attribute] = BatchFunction(session, subject, function, make)

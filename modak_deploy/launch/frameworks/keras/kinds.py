@@ -15,7 +15,8 @@ FOLLOWED = ">=3.4"
 
 def unfollowed(keras: Any) -> Optional[str]:
     """Return why the functions that Keras makes for batches are not followed; None where they are."""
-    backend, version = keras.config.backend(), str(keras.__version__)
+    version = str(keras.__version__)
+    backend = keras.config.backend() if satisfies(version, ">=3") else keras.backend.backend()  # Keras 2 has no config
     if backend == "tensorflow" and satisfies(version, FOLLOWED):
         return None
     return "Keras {} on {} is not supported; it needs {} on tensorflow".format(version, backend, FOLLOWED)

@@ -8,7 +8,7 @@ import pytest
 from modak_deploy.launch.frameworks import keras as adapter
 from modak_deploy.launch.frameworks.keras.batches import Listener, hook
 from modak_deploy.launch.frameworks.keras.functions import BatchFunction
-from modak_deploy.launch.frameworks.keras.kinds import PREDICT, Subject
+from modak_deploy.launch.frameworks.keras.kinds import PREDICT, Subject, unfollowed
 from modak_deploy.launch.progress import Counters
 
 
@@ -158,3 +158,22 @@ def test_what_was_chosen_waits_for_a_part_of_the_jobs_batches(session_of, units,
     function._calls, function._first = calls + 1, 0.1
     function._spent = 0.1 + 0.025 * (calls - 1)
     assert function._waits() is waits
+
+
+@pytest.mark.parametrize(("mode", "followed"), [("none", 20), ("live", adapter.FUNCTIONS)])
+def test_what_was_chosen_is_used_for_all_models_and_trials_are_made_on_the_first(session_of, mode, followed):
+    class Model:
+        def make_predict_function(self, force: bool = False) -> Any:
+            self.predict_function: Any = lambda data: data
+
+    keras = SimpleNamespace(Model=Model)
+    adapter._replace(session_of(mode=mode, levers=["keras-tensorflow-bf16"]), keras, PREDICT)
+    models = [Model() for _ in range(20)]
+    for model in models:
+        model.make_predict_function()
+    assert sum(isinstance(model.predict_function, BatchFunction) for model in models) == followed
+
+
+def test_functions_of_a_keras_without_a_configuration_are_not_followed():
+    keras = SimpleNamespace(__version__="2.15.0", backend=SimpleNamespace(backend=lambda: "tensorflow"))
+    assert unfollowed(keras) == "Keras 2.15.0 on tensorflow is not supported; it needs >=3.4 on tensorflow"
