@@ -24,6 +24,7 @@ class Earlier:
     """Levers that need no further trial: they were part of any configuration, or failed.
 
     What seems to be faster than what is chosen now, but not surely, is worth another trial: too few units were seen.
+    So is what made another configuration faster, and was not tried with the one that is chosen now.
     """
     last: frozenset[str] = frozenset()
     """Levers to be tried after all others: of them one unit alone is known, which was slower."""
@@ -48,7 +49,9 @@ def earlier(
     failed = {name for record in records for name in record.failed or ()}
     return Earlier(
         jobs=len({run.time for record in records for run in record.runs if run.time is not None}),
-        tried=frozenset(used - _unsettled(evidence, samples, chosen) | failed),
+        tried=frozenset(
+            used - _unsettled(evidence, samples, chosen) - _elsewhere(evidence, samples, chosen, levers) | failed
+        ),
         kept=frozenset(_kept(samples, chosen, levers) - failed),
         last=frozenset(name for record in records for name in record.slower_at_first or ()),
         gain=gain,
@@ -63,6 +66,26 @@ def _unsettled(evidence: Evidence, samples: Mapping[Option, Sample], chosen: Opt
             if ratio.low <= 1 and ratio.value >= PROMISING:
                 levers.update(option.levers)
     return levers
+
+
+def _elsewhere(
+    evidence: Evidence, samples: Mapping[Option, Sample], chosen: Option, levers: Mapping[str, Lever]
+) -> set[str]:
+    """Return the levers that made another configuration faster, and can be on beside the chosen one's, untried so far.
+
+    A job tries each lever with the best ones so far; one that is tried later may take the place of these.
+    """
+    names = set()
+    beside = [levers[name] for name in chosen.levers if name in levers]
+    for option, sample in samples.items():
+        for name in set(option.levers).difference(chosen.levers) & levers.keys():
+            rest = option.with_levers(tuple(other for other in option.levers if other != name))
+            together = any(set(other.levers) == {*chosen.levers, name} for other in samples)
+            if rest not in samples or together or any(levers[name].excludes(other) for other in beside):
+                continue
+            if ratio_within(evidence.direct, samples[rest], sample).value >= PROMISING:
+                names.add(name)
+    return names
 
 
 def _kept(samples: Mapping[Option, Sample], chosen: Option, levers: Mapping[str, Lever]) -> set[str]:

@@ -373,6 +373,24 @@ def test_switching_between_steps_is_no_part_of_the_start(records):
     assert record.runs[0].start == pytest.approx(8.0 - 3.0)
 
 
+def test_what_made_another_configuration_faster_is_tried_with_the_one_that_took_its_place(records):
+    def faster(levers: list[str], seconds: float, rival: list[str], before: float) -> dict[str, object]:
+        times = [seconds * part for part in (1.0, 1.02, 0.98, 1.0)]
+        others = [before * part for part in (1.0, 1.01, 0.99, 1.0)]
+        return {**LAST, "levers": levers, "times": times, "rival": rival, "rival_times": others}
+
+    memory, weights, cast = "pytorch-keep-memory", "pytorch-bf16-weights", "pytorch-autocast-bf16"
+    trials = [
+        faster([weights], 0.7, [], 1.0),
+        faster([weights, memory], 0.6, [weights], 0.7),
+        faster([cast], 0.4, [], 1.0),
+    ]
+    then = plan(Table(records(trials))).chosen
+    assert (then.levers, memory in then.launch.candidates) == ([cast], True)
+    both = [*trials, faster([cast, memory], 0.41, [cast], 0.4)]
+    assert memory not in plan(Table(records(both, number=2))).chosen.launch.candidates
+
+
 def test_seconds_of_trials_are_those_of_all_units(records):
     """In a list, a report and a law of scaling; their runs hold two units each."""
     last, default = records([LAST])
