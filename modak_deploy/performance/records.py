@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -205,6 +205,13 @@ def parse_rows(rows: Iterable[Sequence[Any]], name: str) -> list[tuple[int, Meas
     """
     ordered = sorted(rows, key=lambda row: str(row[1]))
     return [(number, parse(document, f"measurement {number} of {name}")) for number, document in ordered]
+
+
+def readable(rows: Iterable[Sequence[Any]], name: str) -> Iterator[Measurement | Ratio]:
+    """Yield the records of ``rows`` that this version can read; whoever needs those of a later one is told of them."""
+    for row in rows:
+        with suppress(InputError):
+            yield from (record for _, record in parse_rows([row], name))
 
 
 def origin_of(address: str, state: Mapping[str, object]) -> str:

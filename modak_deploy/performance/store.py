@@ -4,7 +4,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,9 +19,18 @@ from modak_deploy.numbers import LARGEST
 from modak_deploy.performance import derived
 from modak_deploy.performance.matching import processor_of
 from modak_deploy.performance.paths import default_path
-from modak_deploy.performance.records import IDENTITY, REMOVALS, origin_of, parse_rows, to_line, version_of_sum
+from modak_deploy.performance.records import (
+    IDENTITY,
+    REMOVALS,
+    origin_of,
+    parse_rows,
+    readable,
+    to_line,
+    version_of_sum,
+)
 from modak_deploy.performance.series import Identity, Observation, identity_of, read
 from modak_deploy.performance.sqlitefile import LAYOUT, LONGEST_WAIT
+from modak_deploy.performance.storedrows import columns_of, values_of
 
 _MODULUS = 2**256
 _MAKING = 0x6D6F64616B
@@ -257,10 +266,10 @@ class Store:
             fresh = {digest: pair for digest, pair in fresh.items() if identity_of(pair[1]) not in before}
             pairs: list[tuple[int, Measurement | Ratio]] = []
             for digest, (line, record) in fresh.items():
-                inserted = connection.execute(sa.insert(_measurement), _columns(record, digest, line, now))
+                inserted = connection.execute(sa.insert(_measurement), columns_of(record, digest, line, now))
                 key = inserted.inserted_primary_key
                 pairs.append((key[0] if key else 0, record))
-                values = list(_values(record, pairs[-1][0]))
+                values = list(values_of(record, pairs[-1][0]))
                 if values:
                     connection.execute(sa.insert(_value), values)
             total = self._shift(connection, sum(int(digest, 16) for digest in fresh))
@@ -351,52 +360,4 @@ def _identities(connection: sa.Connection, records: Iterable[Measurement | Ratio
     for start in range(0, len(sources), 500):
         query = sa.select(c.id, c.document).where(c.source.in_(sources[start : start + 500]))
         rows += [(row.id, row.document) for row in connection.execute(query)]
-    identities = set[Identity]()
-    for row in rows:
-        with suppress(InputError):  # a later version's record: who reads it is told
-            identities |= {identity for _, record in parse_rows([row], name) if (identity := identity_of(record))}
-    return identities
-
-
-def _columns(record: Measurement | Ratio, digest: str, line: str, now: str) -> dict[str, object]:
-    hardware, configuration = record.hardware, record.configuration
-    return {
-        "digest": digest,
-        "kind": record.schema_,
-        "workload": record.workload.model,
-        "type": record.type,
-        "framework": configuration.framework or record.framework,
-        "dataset": record.workload.dataset,
-        "microarchitecture": hardware.microarchitecture,
-        "cpu_model": hardware.cpu_model,
-        "cores": hardware.cores,
-        "accelerator": hardware.accelerator,
-        "runtime": configuration.runtime,
-        "image": configuration.image,
-        "compiler": configuration.compiler,
-        "levers": "+".join(configuration.levers),
-        "nodes": configuration.nodes,
-        "ranks": configuration.ranks,
-        "threads": configuration.threads,
-        "source": record.provenance.source,
-        "date": record.provenance.date,
-        "added": now,
-        "document": line.rstrip("\n"),
-    }
-
-
-def _values(record: Measurement | Ratio, key: int) -> Iterator[dict[str, object]]:
-    for number, run in enumerate(record.runs if isinstance(record, Measurement) else []):
-        phases = [("total", 0, run.total), ("start", 0, run.start), ("first", 0, run.first)]
-        phases += [("later", position, seconds) for position, seconds in enumerate(run.later)]
-        for phase, position, seconds in phases:
-            if seconds is not None:
-                yield {
-                    "measurement": key,
-                    "run": number,
-                    "phase": phase,
-                    "number": position,
-                    "seconds": seconds,
-                    "load": run.load,
-                    "time": run.time,
-                }
+    return {identity for record in readable(rows, name) if (identity := identity_of(record)) is not None}

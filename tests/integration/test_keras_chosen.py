@@ -2,13 +2,9 @@
 
 import pytest
 
-from keras_parts import of, runner, together
+from keras_parts import AT_ONCE, of, runner, together
 
 JIT, MIXED, BF16 = "keras-jit-compile", "keras-mixed-bfloat16", "keras-tensorflow-bf16"
-AT_ONCE = """
-sys.modules['modak_launch.frameworks.keras.functions'].EARNED = 0.0
-sys.modules['modak_launch.frameworks.keras'].FUNCTIONS = 100
-"""
 FIT = """
 model = dense()
 model.fit(x, y, batch_size=32, epochs=3, verbose=0, shuffle=False)

@@ -5,14 +5,9 @@ import json
 
 import pytest
 
-from keras_parts import of, runner, together
+from keras_parts import AT_ONCE, of, runner, together
 
 LEVER = "keras-openvino"
-AT_ONCE = """
-sys.modules['modak_launch.frameworks.keras.functions'].EARNED = 0.0
-sys.modules['modak_launch.frameworks.keras'].FUNCTIONS = 100
-"""
-"""What has a model converted at its second batch, however little it has worked and however many there were before."""
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,11 @@ import pytest
 from launch_parts import launch
 
 ENVIRONMENT = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+AT_ONCE = """
+sys.modules['modak_launch.frameworks.keras.functions'].EARNED = 0.0
+sys.modules['modak_launch.frameworks.keras'].FUNCTIONS = 100
+"""
+"""What has a model converted at its second batch, however little it has worked and however many there were before."""
 BEGIN = """
 import json, sys, threading, time
 import numpy as np, keras, tensorflow as tf
