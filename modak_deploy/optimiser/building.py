@@ -85,7 +85,7 @@ class Builder:
                 enumerator,
                 option.levers,
                 self.resources,
-                self._earlier(option, location),
+                self.earlier(option),
                 self._usual,
                 counts=counts(self.deployment, location),
             ),
@@ -99,8 +99,9 @@ class Builder:
             rank_start=self._rank_start(location),
         )
 
-    def _earlier(self, option: Option, location: Location) -> Earlier:
+    def earlier(self, option: Option) -> Earlier:
         """Return what jobs before have shown of the option's place and of its gain."""
+        location = self.locations[option.with_levers(())]
         evidence, prediction = self._outcome.evidence, self._outcome.decision.predictions.get(option)
         measured = prediction is not None and prediction.basis in ("measurement", "trial")
         gain = prediction.gain.low if measured and prediction is not None and prediction.gain is not None else 1.0

@@ -26,6 +26,8 @@ class Earlier:
     What seems to be faster than what is chosen now, but not surely, is worth another trial: too few units were seen.
     So is what made another configuration faster, and was not tried with the one that is chosen now.
     """
+    failed: frozenset[str] = frozenset()
+    """Levers that could not be used, or changed results."""
     last: frozenset[str] = frozenset()
     """Levers to be tried after all others: of them one unit alone is known, which was slower."""
     kept: frozenset[str] = frozenset()
@@ -52,6 +54,7 @@ def earlier(
         tried=frozenset(
             used - _unsettled(evidence, samples, chosen) - _elsewhere(evidence, samples, chosen, levers) | failed
         ),
+        failed=frozenset(failed),
         kept=frozenset(_kept(samples, chosen, levers) - failed),
         last=frozenset(name for record in records for name in record.slower_at_first or ()),
         gain=gain,

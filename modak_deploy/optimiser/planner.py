@@ -71,7 +71,9 @@ def make_plan(
     builder = Builder(deployment, outcome, sources, catalogue, facts, measurements)
     best, others = _rankings(decision, builder)
     chosen = best.candidate
-    restart, trials = restart_of(deployment, best, _as_listed(others, outcome.choice), catalogue, chosen.launch)
+    failed = builder.earlier(best.option).failed
+    listed = _as_listed(others, outcome.choice)
+    restart, trials = restart_of(deployment, best, listed, catalogue, chosen.launch, failed)
     remarks = [
         *outcome.remarks,
         *will_try(chosen.launch),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,10 +56,12 @@ def restart_of(
     others: Sequence[Ranking],
     catalogue: Catalogue,
     launch: Launch | None,
+    failed: AbstractSet[str] = frozenset(),
 ) -> tuple[RestartPlan | None, str | None]:
     """Return what is tried before the run, and the clause on it for the Plan's reason.
 
-    Nothing where the request does not permit it; else None and why nothing can be tried.
+    Nothing where the request does not permit it; else None and why nothing can be tried. ``failed`` are levers that an
+    earlier job of the same work could not use.
     """
     asked = deployment.request.restart_budget
     if asked is None:
@@ -68,13 +71,14 @@ def restart_of(
     process = _Process(deployment, chosen.candidate, catalogue)
     alike = [ranking for ranking in _first_of_engines(chosen, others) if process.becomes(ranking.candidate)]
     silent = _silent(alike, signal)
-    candidates = _candidates(process, [ranking for ranking in alike if ranking.candidate.engine not in silent])
+    audible = [ranking for ranking in alike if ranking.candidate.engine not in silent]
+    candidates = _candidates(process, audible, failed)
     if (reason := obstacle(deployment)) is not None:
         return None, f"nothing is tried in new processes: {reason}"
     if signal is None:
         return None, f"nothing is tried in new processes: {NO_SIGNAL}"
     if budget is None or not candidates:
-        why = short or _untried(silent) or "no candidate is left that was not measured"
+        why = short or _untried(silent) or "no candidate is left that was not measured and has not failed"
         return None, f"nothing is tried in new processes: {why}"
     plan = RestartPlan(
         signal=signal,
@@ -190,7 +194,9 @@ def _untried(silent: Sequence[str]) -> str | None:
     return f"{', '.join(silent)} cannot be tried: {NO_SIGNAL}; the launcher counts no units in them"
 
 
-def _candidates(process: "_Process", others: Sequence[Ranking]) -> list[RestartCandidate]:
+def _candidates(
+    process: "_Process", others: Sequence[Ranking], failed: AbstractSet[str]
+) -> list[RestartCandidate]:
     """Return what a new process can change: best first by what the model or a rule expects, then by the catalogue.
 
     Engines come before levers: the user named them, and they differ by more. Groups of levers take turns, so that a
@@ -202,6 +208,7 @@ def _candidates(process: "_Process", others: Sequence[Ranking]) -> list[RestartC
         for number, ranking in enumerate(others)
         if ranking.prediction.basis not in _MEASURED_HERE
         and not (ranking.prediction.gain is not None and ranking.prediction.gain.high < 1)
+        and not failed.intersection(ranking.candidate.levers) - set(chosen.levers)
     ]
 
     groups = Counter[str]()

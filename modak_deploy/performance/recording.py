@@ -20,7 +20,7 @@ from modak_deploy.model.nodes import node_of_plan
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.trials import RestartCandidate
 from modak_deploy.performance.matching import bf16_of
-from modak_deploy.performance.restarts import tried_before
+from modak_deploy.performance.restarts import failed_before, tried_before
 from modak_deploy.performance.seen import workload_of
 from modak_deploy.performance.trials import failed, slower_at_first, tried, unused
 
@@ -89,8 +89,9 @@ def records_of(
         if seconds <= 0:
             return []
         run = _measurement(plan, job, seconds, catalogue, (first, later), str(folder / JOB))
-        lost = {"failed": failed, "slower_at_first": slower_at_first}
-        run = run.model_copy(update={name: of(run, plan, job, catalogue) or None for name, of in lost.items()})
+        lost = [*failed(run, plan, job, catalogue), *failed_before(plan, job, catalogue)]
+        last = slower_at_first(run, plan, job, catalogue)
+        run = run.model_copy(update={"failed": sorted(set(lost)) or None, "slower_at_first": last or None})
         before = tried_before(run, plan, job, catalogue)
         if only:
             return before

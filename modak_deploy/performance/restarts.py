@@ -10,6 +10,8 @@ from modak_deploy.model.trials import RestartTrial
 
 METHOD = "Trials before the run of a deployed job, each in a new process, stopped when its steady rate was known."
 _TIMED = ("measured", "beaten")
+_ENDED = (130, 137, 143)
+"""Exit codes of programs that were ended from outside, as for want of memory: of the lever they say nothing."""
 
 
 def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Catalogue) -> list[Measurement]:
@@ -47,6 +49,25 @@ def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Cata
         for name, timed in runs.items()
         if timed
     ]
+
+
+def failed_before(plan: Plan, job: JobResult, catalogue: Catalogue) -> list[str]:
+    """Return the levers with which the program ended with an error before its run, or had another result.
+
+    Of candidates alone that differ from what was chosen by one lever, else it is not certain which one it was.
+    """
+    restart = plan.restart
+    if job.restart is None or restart is None:
+        return []
+    offered = {candidate.name: candidate for candidate in restart.candidates}
+    names = set()
+    for trial in job.restart.trials:
+        candidate = offered.get(trial.name)
+        wrong = trial.state == "different" or (trial.state == "failed" and trial.exit_code not in (None, 0, *_ENDED))
+        if wrong and candidate is not None and candidate.engine == restart.candidates[0].engine:
+            added = set(candidate.levers) - set(restart.candidates[0].levers)
+            names |= added if len(added) == 1 else set()
+    return sorted(names & catalogue.levers.keys())
 
 
 def _run(trial: RestartTrial, plan: Plan, job: JobResult, whole: Measurement) -> Iterator[Run]:
