@@ -42,6 +42,18 @@ class Replacement:
         return either
 
 
+def is_ordinary(torch: Any, tensor: Any) -> bool:
+    """Tell whether a tensor is one of PyTorch's own on the processor, dense, and not traced or transformed."""
+    return bool(
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.device.type == "cpu"
+        and tensor.layout == torch.strided
+        and not tensor.is_nested
+        and torch._C._get_tracing_state() is None
+        and torch._C._functorch.peek_interpreter_stack() is None
+    )
+
+
 def _is_pytorchs(functional: Any, function: Callable[..., Any]) -> bool:
     """Tell whether a function is PyTorch's own and not one that the program has put in its place."""
     return isinstance(function, types.BuiltinFunctionType) or (

@@ -1,8 +1,8 @@
 """Masks of dropout from 16 random bits for each value."""
 
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Optional
 
-from ...frameworks.pytorch.functions import Replacement
+from ...frameworks.pytorch.functions import Replacement, is_ordinary
 from ...frameworks.pytorch.kinds import TRAINING, Subject, TorchLever
 
 BITS = 16
@@ -53,26 +53,13 @@ def _from_integers(torch: Any, own: Callable[..., Any]) -> Callable[..., Any]:
             values = {"p": p, "training": training, "inplace": inplace}
             return torch.overrides.handle_torch_function(own, (input,), input, **values)
         cut = round(p * (1 << BITS)) if training and type(p) in (int, float) and 0 <= p <= 1 else 0
-        if not 0 < cut < 1 << BITS or not _ordinary(torch, input, plain):
+        large = is_ordinary(torch, input) and input.is_floating_point() and input.numel() >= FEWEST
+        if not (0 < cut < 1 << BITS and large):
             return own(input, p, training, inplace)
         mask = _mask(torch, input, cut)
         return input.mul_(mask) if inplace else input * mask
 
     return dropout
-
-
-def _ordinary(torch: Any, tensor: Any, plain: Tuple[type, ...]) -> bool:
-    """Tell whether a tensor is one of PyTorch's own on the processor, large enough, and not traced or transformed."""
-    return bool(
-        type(tensor) in plain
-        and tensor.device.type == "cpu"
-        and tensor.is_floating_point()
-        and tensor.layout == torch.strided
-        and not tensor.is_nested
-        and tensor.numel() >= FEWEST
-        and torch._C._get_tracing_state() is None
-        and torch._C._functorch.peek_interpreter_stack() is None
-    )
 
 
 def _mask(torch: Any, like: Any, cut: int) -> Any:
