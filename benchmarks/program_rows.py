@@ -128,6 +128,7 @@ ROWS = (
     _inference("squeezenet", 16, 6),
     _inference("alexnet", 1, 20),
     _inference("resnet50", 1, 10),
+    _inference("generation", 1, 20),
 )
 
 MORE = tuple(

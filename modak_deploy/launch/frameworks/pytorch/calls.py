@@ -15,7 +15,9 @@ from ..counting import Pause
 from . import replica
 from .inference import Inference
 from .interception import intercept, release
+from .kinds import Subject
 from .objects import held_by, modules_of
+from .once import Once
 from .work import Work
 
 
@@ -33,6 +35,8 @@ class Calls:
         self._pause = Pause()
         """Calls that are not looked at: short ones, where nothing is tried for now and the module goes on as it is."""
         self.inference: Optional[Inference] = None
+        self._once: Optional[Once] = None
+        """What does calls that cannot be done twice."""
         self.training: Optional[Callable[[Callable[..., Any], Any, Any], Any]] = None
         """What does a training call, where the optimizer's trials have put it."""
         reference = weakref.ref(root)
@@ -68,8 +72,14 @@ class Calls:
         root = self._root()
         if root is not None:
             release(root, self)
+        self._stop(reason)
+
+    def _stop(self, reason: str) -> None:
         if self.inference is not None:
             self.inference.stop(reason)
+            self.inference.unrepeatable = None
+        if self._once is not None:
+            self._once.stop(reason)
 
     def _special(self) -> bool:
         """Tell whether the call is traced, exported, transformed or observed, not done for its result."""
@@ -92,8 +102,7 @@ class Calls:
 
     def _evaluation(self, root: Any, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if not self._busy.acquire(blocking=False):
-            if self.inference is not None:
-                self.inference.stop("the module is called from several threads at once")
+            self._stop("the module is called from several threads at once")
             return impl(*args, **kwargs)
         try:
             if self.inference is None and self._session.tries_or_chosen:
@@ -102,9 +111,10 @@ class Calls:
                 except Exception as error:  # whatever a module of the program's, or a version of PyTorch, raises
                     let_through(error)
                     self._fail(sentence(error))
-            if self.inference is None or self.inference.over:
+            if self.inference is None or (self.inference.over and self.inference.unrepeatable is None):
                 return self._counted(impl, args, kwargs)
-            return self._nested(self._inferred, impl, args, kwargs, self._fail)
+            done = self._once_only if self.inference.over else self._inferred
+            return self._nested(done, impl, args, kwargs, self._fail)
         finally:
             self._busy.release()
 
@@ -122,6 +132,15 @@ class Calls:
         start, inference = clock.now(), cast(Inference, self.inference)
         result = inference.call(impl, args, kwargs, self._pause.passed)
         self._count(start, inference.rests)
+        return result
+
+    def _once_only(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        start, inference = clock.now(), cast(Inference, self.inference)
+        if self._once is None:
+            subject = Subject(self._torch, self._root(), operations=self.work[False].operations)
+            self._once = Once(self._session, self._torch, subject, self._label, str(inference.unrepeatable))
+        result = self._once.call(impl, args, kwargs)
+        self._count(start, self._once.rests(clock.now() - start))
         return result
 
     def _counted(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -171,7 +190,8 @@ class Calls:
         self._session.counters.tick(end)
 
     def _pace(self) -> Optional[float]:
-        return None if self.inference is None else self.inference.pace
+        tried = self.inference if self._once is None else self._once
+        return None if tried is None else tried.pace
 
 
 def _plain(impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:

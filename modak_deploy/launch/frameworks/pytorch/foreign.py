@@ -10,10 +10,17 @@ from ...trials import TriedCalls, sentence
 from ...variants import DEFAULT, Variant
 from ..settings import Settings
 from . import arguments
+from .once import first_size
 
 BEYOND = 2
 """Times the largest call that was compared, from which another one is compared: positions in a sequence grow with it,
 and what is computed of them is wrong from some length on."""
+
+
+GROWING = 30
+"""Calls in a row of which the first tensor has one size and the others have not, from which trials are given up that
+need calls of one size, if there were hardly any."""
+FEW = 5
 
 
 class Sizes:
@@ -47,9 +54,19 @@ class Foreign(TriedCalls):
     _searches: Dict[Any, Search]
     _sizes: Sizes
     _given: Any
+    _first: Any = None
+    """Size of the last such call's first tensor."""
+    _alike = 0
+    """Such calls in a row with that size."""
 
     def _run_foreign(self, impl: Callable[..., Any], args: Any, kwargs: Any, signature: Any) -> Any:
         """Do a call with arguments of another shape as the first search's winner does, if that compiles nothing."""
+        first = first_size(self._torch, args, kwargs)
+        self._alike = self._alike + 1 if first == self._first else 0
+        self._first = first
+        if self._alike >= GROWING and all(search.ledger.done < FEW for search in self._searches.values()):
+            self._leave("what its calls are given grows from one to the next")
+            return impl(*args, **kwargs)
         tried, search = next(iter(self._searches.items()), (None, None))
         if search is None or not search.settled or search.best == DEFAULT or search.best.expensive or self._sizes.over:
             return impl(*args, **kwargs)
@@ -96,6 +113,10 @@ class Foreign(TriedCalls):
         return result
 
     # what ``Inference`` does
+
+    def _leave(self, reason: str) -> None:
+        """Leave the module to what is tried without doing a call twice."""
+        raise NotImplementedError
 
     def _current_weights(self) -> bool:
         """Tell whether copies may be used."""

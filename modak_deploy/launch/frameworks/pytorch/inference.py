@@ -28,7 +28,7 @@ FAMILIAR = 5
 CHANGES = 3
 """Changes of weights after which no copy is made any more."""
 COPY = 1e-9
-"""Seconds for each byte of the weights: they are copied, and summed up to see whether they change."""
+"""Seconds for each byte of the weights, which are copied, and summed up to see whether they change."""
 LOAD = 0.2
 """Seconds in which a GPU's kernels of another number format or library are loaded: 0.1 to 0.5 on an H100 (CUDA 13)."""
 COPY_ON_GPU = 2e-12
@@ -70,6 +70,7 @@ class Inference(Foreign):
         self._observed = 0
         self._kinds: Set[Any] = set()
         self.over = False
+        self.unrepeatable: Optional[str] = None  # why calls are not done twice, where nothing else is in the way
         reason = replica.refusal(torch, root) or watch.hooked(torch, root) or session.hands_off
         parameters = [] if reason else root.parameters()
         self._device = next((tensor.device for tensor in parameters if tensor.device.type == "cuda"), None)
@@ -84,7 +85,8 @@ class Inference(Foreign):
         if self.over:
             return
         self.over = True
-        self._session.record.add("no_trials", of=self._label, reason=reason)
+        if reason != self.unrepeatable:
+            self._session.record.add("no_trials", of=self._label, reason=reason)
         for search in self._searches.values():
             search.stop(reason)
         self._settings.follow(DEFAULT)
@@ -113,7 +115,7 @@ class Inference(Foreign):
         try:
             signature = None if self.over or self._differs() else arguments.signature_of(self._torch, args, kwargs)
         except structures.Unsupported as error:
-            self.stop("an argument cannot be looked into: {}".format(error))
+            self._leave("an argument cannot be looked into: {}".format(error))
             signature = None
         if signature is None:
             return impl(*args, **kwargs)
@@ -140,8 +142,13 @@ class Inference(Foreign):
         result, reason = purity.observed(self._torch, self._root(), impl, args, kwargs, first=not self._observed)
         self._observed += 1
         if reason is not None:
-            self.stop(reason)
+            self._leave(reason)
         return result
+
+    def _leave(self, reason: str) -> None:
+        """Leave the module to what is tried without doing a call twice."""
+        self.unrepeatable = self.unrepeatable or reason
+        self.stop(reason)
 
     def _search(self, signature: Any, args: Any, kwargs: Any) -> Optional[Search]:
         search = self._searches.get(signature)

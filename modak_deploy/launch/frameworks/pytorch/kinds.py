@@ -74,6 +74,10 @@ class TorchLever(Lever):
         """Return why it has no effect on a module or optimizer; None when it has."""
         return None
 
+    def unsound(self, subject: Subject) -> Optional[str]:
+        """Return why it needs a comparison of a call's results; None where it has shown by itself that it is right."""
+        return "its results would have to be compared"
+
     def weight(self, torch: Any, tensor: Any) -> Any:
         """Return a weight of the copy."""
         return tensor

@@ -12,12 +12,16 @@ Offer = Tuple[List[TorchLever], Variant]
 """The levers to try, and the variant that was chosen before the run."""
 
 
-def in_evaluation(session: Session, subject: Subject) -> Offer:
-    """Return what is offered to a module in evaluation mode."""
+def in_evaluation(
+    session: Session, subject: Subject, refuses: Callable[[TorchLever], Optional[str]] = lambda lever: None
+) -> Offer:
+    """Return what is offered to a module in evaluation mode; ``refuses`` says what else speaks against a lever."""
     shared = sharing.refusal(subject.torch, subject.module)
-    return _offer(
-        session, subject, TRAINING, lambda lever: lever.applies(subject) or (shared if lever.copies else None)
-    )
+
+    def refusal(lever: TorchLever) -> Optional[str]:
+        return lever.applies(subject) or (shared if lever.copies else None) or refuses(lever)
+
+    return _offer(session, subject, TRAINING, refusal)
 
 
 def in_training(session: Session, subject: Subject) -> Offer:

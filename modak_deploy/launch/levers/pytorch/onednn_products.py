@@ -12,6 +12,10 @@ SHARE = 0.1
 
 FEWEST = 1 << 16
 """Weights of a layer below which a kernel of its own gains nothing for a single row."""
+SHAPES = 16
+"""Shapes of weights with which products are compared."""
+ALIKE = 1e-5
+"""Relative difference (Euclidean norm) that the order of additions may make."""
 
 
 class OnednnProducts(TorchLever):
@@ -65,6 +69,25 @@ class OnednnProducts(TorchLever):
                 return "the program sets the precision of all operations"
             if not self._users and not _in_single(torch):
                 return "oneDNN's kernels would compute in a lower precision on this processor"
+        return None
+
+    def unsound(self, subject: Subject) -> Optional[str]:
+        """Compare products with weights of the module, one of each shape."""
+        torch = subject.torch
+        shapes = {tuple(weight.shape): weight for weight in subject.parameters if weight.dim() == 2}
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            for (_, columns), weight in list(shapes.items())[:SHAPES]:
+                for rows in (1, 5):
+                    x = torch.arange(rows * columns, device="cpu", dtype=torch.float32).remainder(7).sub(3)
+                    x = x.reshape(rows, columns)
+                    plain = torch.nn.functional.linear(x, weight)
+                    self.switch(torch, True)
+                    try:
+                        other = torch.nn.functional.linear(x, weight)
+                    finally:
+                        self.switch(torch, False)
+                    if not bool((other - plain).norm() <= ALIKE * plain.norm()):
+                        return "a product with weights of {} x {} has another result".format(*weight.shape)
         return None
 
     def switch(self, torch: Any, on: bool) -> None:
