@@ -208,7 +208,7 @@ def _follow_making(making: Dict[str, Dict[str, Any]], event: Dict[str, Any]) -> 
         making.clear()
     elif name in making:
         same = making[name]["lever"] == event.get("lever") or making[name].get("variant") == event.get("variant")
-        if kind in ("made", "settled", "no_trials") or (kind in ("trial", "not_tried") and same):
+        if kind in ("made", "settled", "no_trials", "not_repeated") or (kind in ("trial", "not_tried") and same):
             del making[name]
 
 

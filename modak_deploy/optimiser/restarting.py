@@ -194,9 +194,7 @@ def _untried(silent: Sequence[str]) -> str | None:
     return f"{', '.join(silent)} cannot be tried: {NO_SIGNAL}; the launcher counts no units in them"
 
 
-def _candidates(
-    process: "_Process", others: Sequence[Ranking], failed: AbstractSet[str]
-) -> list[RestartCandidate]:
+def _candidates(process: "_Process", others: Sequence[Ranking], failed: AbstractSet[str]) -> list[RestartCandidate]:
     """Return what a new process can change: best first by what the model or a rule expects, then by the catalogue.
 
     Engines come before levers: the user named them, and they differ by more. Groups of levers take turns, so that a
@@ -208,7 +206,7 @@ def _candidates(
         for number, ranking in enumerate(others)
         if ranking.prediction.basis not in _MEASURED_HERE
         and not (ranking.prediction.gain is not None and ranking.prediction.gain.high < 1)
-        and not failed.intersection(ranking.candidate.levers) - set(chosen.levers)
+        and not failed & set(ranking.candidate.levers) - set(chosen.levers)
     ]
 
     groups = Counter[str]()

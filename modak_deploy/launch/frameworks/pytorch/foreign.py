@@ -54,6 +54,9 @@ class Foreign(TriedCalls):
     _searches: Dict[Any, Search]
     _sizes: Sizes
     _given: Any
+    unrepeatable: Optional[str] = None
+    """Why calls are not done twice, where nothing else speaks against trials."""
+    _label: str
     _first: Any = None
     """Size of the last such call's first tensor."""
     _alike = 0
@@ -112,10 +115,16 @@ class Foreign(TriedCalls):
             self._session.record.fallback("{} for calls of other sizes".format(variant.name), reason)
         return result
 
-    # what ``Inference`` does
-
     def _leave(self, reason: str) -> None:
         """Leave the module to what is tried without doing a call twice."""
+        self.unrepeatable = reason
+        self._session.record.add("not_repeated", of=self._label, reason=reason)
+        self.stop(reason)
+
+    # what ``Inference`` does
+
+    def stop(self, reason: str) -> None:
+        """Use the module as it is from now on."""
         raise NotImplementedError
 
     def _current_weights(self) -> bool:

@@ -70,7 +70,6 @@ class Inference(Foreign):
         self._observed = 0
         self._kinds: Set[Any] = set()
         self.over = False
-        self.unrepeatable: Optional[str] = None  # why calls are not done twice, where nothing else is in the way
         reason = replica.refusal(torch, root) or watch.hooked(torch, root) or session.hands_off
         parameters = [] if reason else root.parameters()
         self._device = next((tensor.device for tensor in parameters if tensor.device.type == "cuda"), None)
@@ -144,11 +143,6 @@ class Inference(Foreign):
         if reason is not None:
             self._leave(reason)
         return result
-
-    def _leave(self, reason: str) -> None:
-        """Leave the module to what is tried without doing a call twice."""
-        self.unrepeatable = self.unrepeatable or reason
-        self.stop(reason)
 
     def _search(self, signature: Any, args: Any, kwargs: Any) -> Optional[Search]:
         search = self._searches.get(signature)

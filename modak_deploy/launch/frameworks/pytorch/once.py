@@ -1,4 +1,4 @@
-"""Calls that must not be done twice, as of a module that keeps a cache: what is tried needs no comparison of results."""
+"""Calls that must not be done twice, as of a module with a cache: what is tried needs no comparison of results."""
 
 from typing import Any, Callable, Dict, Optional
 

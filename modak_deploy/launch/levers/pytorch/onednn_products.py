@@ -33,7 +33,7 @@ class OnednnProducts(TorchLever):
     within_units = True
     ranks = True
     risk = 2.0  # 128 x 128 by 128 x 10 takes twice as long
-    order = 16
+    order = 14
     group = "matrix-products"
     conflicts = (
         "pytorch-bf16-weights",
@@ -174,7 +174,7 @@ def _share(subject: Subject) -> float:
     tables = [module.weight for module in subject.modules if isinstance(module, (nn.Embedding, nn.EmbeddingBag))]
     others = [weight for weight in subject.parameters if not any(weight is table for table in tables)]
     factors = sum(weight.numel() for weight in others if weight.dim() == 2)
-    return float(factors) / max(1, sum(weight.numel() for weight in others))
+    return float(factors / max(1, sum(weight.numel() for weight in others)))
 
 
 @functools.lru_cache(maxsize=None)

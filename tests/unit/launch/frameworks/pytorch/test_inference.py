@@ -55,7 +55,7 @@ def test_a_module_that_is_no_function_of_its_arguments_is_left_alone(torch, mode
     session, _ = follow(model)
     results, plain = run(torch, model, 10), run(torch, same, 10)
     assert not session.record.of("trying")
-    assert reason in session.record.of("no_trials")[0]["reason"]
+    assert reason in session.record.of("not_repeated")[0]["reason"]
     assert model.calls == same.calls
     if kind != "object":
         assert all(torch.equal(one, other) for one, other in zip(results, plain, strict=True))
@@ -66,7 +66,7 @@ def test_running_statistics_are_state(torch, models, follow):
     model.norm.train()  # eval() of the whole, train() of a part
     session, _ = follow(model)
     run(torch, model, 10)
-    assert "changes the module's state" in session.record.of("no_trials")[0]["reason"]
+    assert "changes the module's state" in session.record.of("not_repeated")[0]["reason"]
     assert int(model.norm.num_batches_tracked) == 10
 
 
@@ -137,7 +137,7 @@ def test_an_argument_of_an_unknown_type_is_the_programs_own(torch, models, follo
     model = models()
     session, _ = follow(model)
     run(torch, model, 10, mask=Cache())
-    assert "an argument cannot be looked into" in session.record.of("no_trials")[0]["reason"]
+    assert "an argument cannot be looked into" in session.record.of("not_repeated")[0]["reason"]
 
 
 def test_arguments_of_other_shapes_use_what_was_found(torch, models, follow):

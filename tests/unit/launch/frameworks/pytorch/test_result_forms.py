@@ -101,7 +101,7 @@ def test_a_module_that_returns_a_part_of_what_is_the_programs_is_left_alone(torc
     model = net(lambda values, scores: (scores, values[:1] if what == "arguments" else model.head.weight))
     session, _ = follow(model)
     called(torch, model, ((torch.rand(2, 4),), {}), times=10)
-    assert session.record.of("no_trials")[0]["reason"] == "a result is a part of the arguments or weights"
+    assert session.record.of("not_repeated")[0]["reason"] == "a result is a part of the arguments or weights"
 
 
 def test_items_that_are_attributes_as_well_are_both(torch, net, follow):
@@ -123,7 +123,7 @@ def test_a_result_with_more_than_its_fields_is_the_programs_own(torch, net, foll
     model = net(lambda values, scores: Scores(scores))
     session, _ = follow(model)
     last = called(torch, model, ((torch.rand(2, 4),), {}), times=40)
-    assert "has attributes beside its items" in session.record.of("no_trials")[0]["reason"]
+    assert "has attributes beside its items" in session.record.of("not_repeated")[0]["reason"]
     assert torch.equal(last.likely, last.scores.softmax(-1))
 
 

@@ -39,7 +39,7 @@ def follow(torch, session_of):
 
 
 def reasons(session):
-    return [event["reason"] for event in session.record.of("no_trials")]
+    return [event["reason"] for event in session.record.of("no_trials") or session.record.of("not_repeated")]
 
 
 @pytest.fixture(scope="module")
