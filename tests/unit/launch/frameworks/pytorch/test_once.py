@@ -1,6 +1,7 @@
 """Modules whose calls are not done twice: what they keep, what is tried with them, and what the program sees of it."""
 
 import json
+import threading
 
 import pytest
 
@@ -146,3 +147,32 @@ def test_products_that_differ_with_weights_of_the_module_are_refused(torch, monk
     )
     assert lever.unsound(Subject(torch, module)) == "a product with weights of 30 x 300 has another result"
     assert switched == [True, False]
+
+
+def test_calls_from_several_threads_are_left_alone(torch, counting, session_of):
+    session = session_of(units=60, candidates=[MEMORY])
+    calls_module.Calls(session, torch, counting)
+    meanwhile = []
+    own = counting.forward
+
+    def beside(x):
+        with torch.no_grad():  # of each thread for itself
+            meanwhile.append(counting(x))
+
+    def forward(x):
+        if counting.calls == 10 and threading.current_thread() is threading.main_thread():
+            thread = threading.Thread(target=beside, args=(x,))
+            thread.start()
+            thread.join()
+        return own(x)
+
+    with torch.no_grad():
+        for _ in range(9):
+            counting(torch.rand(1, 300))
+        counting.forward = forward
+        for _ in range(9):
+            counting(torch.rand(1, 300))
+    assert len(meanwhile) == 1 and counting.calls == 19
+    assert {entry["reason"] for entry in session.record.of("settled")} >= {
+        "the module is called from several threads at once"
+    }
