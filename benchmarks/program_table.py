@@ -38,11 +38,17 @@ def summary(entry: Entry) -> str:
     text = f"{entry['total'] or 0:.1f} s, steady {1000 * (entry['steady'] or 0):.3g} ms, {levers}"
     return text + (f" -> {'; '.join(ended)}" if ended else "")
 
+PIPELINES, PLAIN_INPUT = "the pipelines of Keras", "keras-plain-input"
+"""What Keras's levers are settled for beside its functions, and the lever of it."""
+
 
 def ended_with(entry: Entry) -> list[str]:
     """Return the levers with which a job went on to its end: those of the Plan, and what trials in it have found."""
     levers = list((entry.get("restart") or {}).get("levers") or entry.get("levers") or [])
-    settled = (entry.get("settled") or [{"levers": levers}])[-1]["levers"]
+    last = {one.get("of"): one["levers"] for one in entry.get("settled") or [{"levers": levers}]}
+    settled = [lever for those in last.values() for lever in those]
+    if PIPELINES not in last:  # which are settled where they are tried alone
+        settled += [lever for lever in levers if lever == PLAIN_INPUT]
     return [lever for lever in levers if lever in settled or lever not in LIVE] + [
         lever for lever in settled if lever not in levers
     ]

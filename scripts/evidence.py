@@ -35,6 +35,7 @@ PAGES = {
     "programs": TOP / "docs" / "gains.md",
     "both": TOP / "docs" / "gains-more.md",
     "both-bf16": TOP / "docs" / "gains-more.md",
+    "searched": TOP / "docs" / "gains-more.md",
     "inference": TOP / "docs" / "gains-more.md",
     "inference-amx": TOP / "docs" / "gains-more.md",
     "keras": TOP / "docs" / "gains-more.md",
@@ -64,6 +65,8 @@ BOTH = MEASURED / "both-amd-epyc-avx2-2-cores.jsonl"
 """The machine of the table with restart trials."""
 BOTH_BF16 = MEASURED / "both-amd-epyc-2-cores.jsonl"
 """That of all kinds of deployments of the same programs, with bf16."""
+SEARCHED = MEASURED / "searched-amd-epyc-2-cores.jsonl"
+"""First and second deployments on the same kind of machine, beside the best of a search."""
 INFERENCE = MEASURED / "inference-amd-epyc-2-cores.jsonl"
 """The machine of the table with ONNX Runtime among the levers."""
 INFERENCE_AMX = MEASURED / "inference-intel-xeon-2-cores.jsonl"
@@ -127,6 +130,10 @@ def both() -> str:
 
 def both_bf16() -> str:
     return program_table.sections(lines(BOTH_BF16), "###")
+
+
+def searched() -> str:
+    return "\n".join((program_table.short(lines(SEARCHED), minutes=5), program_table.choices(lines(SEARCHED))))
 
 
 def inference() -> str:
@@ -219,6 +226,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "programs": programs,
     "both": both,
     "both-bf16": both_bf16,
+    "searched": searched,
     "inference": inference,
     "inference-amx": inference_amx,
     "keras": keras,

@@ -34,6 +34,18 @@ def test_a_lever_that_trials_took_away_is_not_what_a_job_ended_with(chosen_table
     assert ended == ["jemalloc", *FASTEST]
 
 
+def test_what_several_objects_ended_with_counts_together(chosen_table):
+    function, pipelines = "keras: predict of Functional", "the pipelines of Keras"
+    job = entry("second-exact", ("keras-tensorflow", "keras-openvino", "keras-plain-input"), ())
+    settled = [{"of": function, "levers": ["keras-jit-compile"]}, {"of": function, "levers": ["keras-openvino"]}]
+    ended = chosen_table.program_table.ended_with
+    kept = ["keras-tensorflow", "keras-openvino", "keras-plain-input"]
+    assert ended({**job, "settled": settled}) == kept, "chosen before the run, and never tried"
+    assert ended({**job, "settled": [*settled, {"of": pipelines, "levers": []}]}) == kept[:2]
+    first = {**job, "levers": ["keras-tensorflow"], "settled": [*settled, {"of": pipelines, "levers": [kept[2]]}]}
+    assert ended(first) == kept
+
+
 def test_jobs_stand_beside_as_many_units_of_the_default(chosen_table):
     default = entry("default", (), total=25.0, units=40)
     first, second = entry("live-exact", (), (), 50.0), entry("second-exact", (), FASTEST, 27.5, forecast=33.0)

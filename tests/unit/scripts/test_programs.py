@@ -140,6 +140,13 @@ def test_a_combination_that_a_plan_refuses_takes_no_others_place(programs):
     assert asked == ["ed", "ec", "ecb", "eca"]
 
 
+def test_levers_that_exclude_each_other_are_not_combined(programs):
+    singles = [[], ["pytorch-openvino-bf16"], ["pytorch-openvino"], ["malloc-hugepages"]]
+    steady = {tuple(levers): 1.0 - 0.2 * number for number, levers in enumerate(singles)}
+    asked = {frozenset(levers) for levers in programs.combinations(singles, [], steady)}
+    assert asked == {frozenset(("malloc-hugepages", *other)) for other in singles[1:3]}
+
+
 def test_deployments_of_all_programs_come_before_the_first_search(programs, tmp_path, monkeypatch):
     machine = Machine()
     table_of(programs, machine, tmp_path, monkeypatch, ["mnist-cnn", "bert-b1"])
