@@ -118,7 +118,9 @@ def from_accounting(line: str, users: Mapping[str, str]) -> Iterator[tuple[str, 
         return
     _, number, reported, code, elapsed, limit, nodes, reason = parts
     token, _, by = reported.partition(" by ")
-    if token not in STATES:
+    # That a job lives is squeue's word alone. The database learns of an end later, and of that of a "runaway job"
+    # (sacctmgr(1), show runawayjobs) never: such a job would be waited for without end.
+    if STATES.get(token) not in ENDS:
         return
     if by:
         reason = f"cancelled by {users.get(by) or f'user id {by}'}"
