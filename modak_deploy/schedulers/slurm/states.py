@@ -64,14 +64,20 @@ _NOTHING = {"", "None", "N/A", "(null)", "NonZeroExitCode", "TimeLimit", "OutOfM
 def from_row(line: str) -> Iterator[tuple[str, str, QueueState]]:
     """Yield what a line of squeue (``%i|%F|%K|%T|%M|%l|%N|%r|%S``) tells; nothing where it is no such line."""
     parts = line.split("|")
-    if len(parts) < 9 or parts[3] not in STATES:
+    if len(parts) < 9 or not _ROW.fullmatch("|".join(parts[:4])):
         return
     number, job, _, token, elapsed, limit, nodes, reason, start = parts[:9]
-    state = _state(token, reason, elapsed=elapsed, limit=limit, nodes=nodes)
+    if token in STATES:
+        state = _state(token, reason, elapsed=elapsed, limit=limit, nodes=nodes)
+    else:  # of a newer Slurm: a job that squeue lists is there, and not forgotten
+        state = QueueState("queued", reason=f"Slurm calls its state {token}")
     if state.state == "queued" and start not in _NOTHING:
         state = replace(state, start=start)
     for task in _tasks(number):
         yield job, task, state
+
+
+_ROW = re.compile(r"\d[^|]*\|\d+\|[^|]*\|[A-Z_]{1,40}", re.ASCII)
 
 
 def from_record(line: str) -> Iterator[tuple[str, str, QueueState]]:
