@@ -197,16 +197,18 @@ class Jobs:
         return watch.wait(timeout=timeout, at_once=not all(item.made for item in present))
 
     def see(self, job: Job) -> JobResult:
-        """Return the job as it is now, in one round trip."""
+        """Return the job as it is now; see ``see_all``."""
         return self.see_all([job])[0]
 
     def see_all(self, jobs: Sequence[Job]) -> list[JobResult]:
-        """Return the jobs as they are now, in one round trip for each scheduler that has some."""
+        """Return the jobs as they are now, in one round trip for each scheduler that has some.
+
+        Where queue and records do not fit together they are asked a few times more; see ``Watch.see``.
+        """
         results: dict[str, JobResult] = {}
         for group in _by_scheduler(jobs):
             watch = Watch(self._transport, group, timeouts=self._timeouts, reporter=Silent())
-            watch.ask()
-            results |= {job.spec.directory: result for job, result in zip(group, watch.results(), strict=True)}
+            results |= {job.spec.directory: result for job, result in zip(group, watch.see(), strict=True)}
         return [results[job.spec.directory] for job in jobs]
 
     def submitted(self, job: Job) -> JobResult:

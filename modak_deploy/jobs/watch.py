@@ -76,6 +76,8 @@ class Watch:
         self._all = [_Watched(job, offset=int(follow), written=_written(job)) for job in jobs]
         self._silent_since: float | None = None
         self._last_error = ""
+        self._silence = ""
+        """Why the target or its scheduler told nothing when it was asked last."""
         self._limit = timeouts.answer
         self._since = timeouts.clock()
 
@@ -121,6 +123,19 @@ class Watch:
         """
         run = all(item.state is not None and item.state.state == "running" and not item.offset for item in waiting)
         return max(pause, min(self._timeouts.linger, most)) if run else pause
+
+    def see(self) -> list[JobResult]:
+        """Return the jobs as they are now; asking again where queue and records do not fit together.
+
+        TargetError where target or scheduler do not answer, and no record tells how a job ended.
+        """
+        begun = self._timeouts.clock()
+        while unclear := [item for item in self.ask() if item.state is None]:
+            silent = self._silent_since is not None and self._timeouts.clock() - begun >= self._timeouts.lost
+            if silent and any(status.exit_of(item.job, item.records) is None for item in unclear):
+                raise TargetError(f"no status of the job: {self._silence}")
+            self._timeouts.sleep(self._timeouts.pause)
+        return self.results()
 
     def settle(self) -> list[JobResult]:
         """Return the jobs as they are, once each of them is seen in the queue or has ended for certain."""
@@ -212,7 +227,7 @@ class Watch:
                 self._reporter.notice("the target answers again")
             self._silent_since = None
             return
-        why = reply.silence if reply else self._last_error
+        why = self._silence = reply.silence if reply else self._last_error
         if self._silent_since is None:
             self._silent_since = now
             limit = f"{self._timeouts.outage:g}"
