@@ -1,16 +1,21 @@
 """The end of a job's output, as it is now on the target."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from modak_deploy.errors import InputError
 from modak_deploy.jobs.job import Job
 from modak_deploy.jobs.remote import call
+from modak_deploy.numbers import digits
 from modak_deploy.schedulers import options
 from modak_deploy.shell import quote
 from modak_deploy.transport.base import Transport
+from modak_deploy.transport.local import encode
 
 MOST = 4 * 1024 * 1024
 """Bytes of an output that are shown at most."""
+PIECE = 1024 * 1024
+"""Bytes of an output in one answer."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +58,23 @@ def tail(transport: Transport, path: str, lines: int) -> Tail | None:
         return None
     size, _, text = answer.text("out").partition("\n")
     return Tail(text, int(size) if size.isascii() and size.isdecimal() and len(size) < 20 else 0)
+
+
+def rest(transport: Transport, path: str, first: int) -> Iterator[str]:
+    """Yield what a file on the target holds from its byte ``first`` on, counted from 1, up to the size that it has now.
+
+    A piece ends with a line where it can, so that it breaks no character.
+    """
+    last: int | None = None
+    while last is None or first <= last:
+        show = f'wc -c <"$file"; tail -c "+{first}" "$file" | head -c {PIECE}'
+        answer = call(transport, "ask", [f'file={quote(path)}\n[ ! -f "$file" ] || {{ {show}; }}'])
+        size, _, text = answer.text("out").partition("\n")
+        if last is None:
+            last = digits(size.strip()) or 0
+        if first + len(encode(text)) <= last:
+            text = text[: text.rfind("\n") + 1] or text
+        if not text:
+            return
+        first += len(encode(text))
+        yield text

@@ -7,6 +7,7 @@ from modak_deploy.errors import JobError, TargetError
 from modak_deploy.jobs import folder, status
 from modak_deploy.jobs.folder import Records, is_same_job
 from modak_deploy.jobs.job import Job, read_id
+from modak_deploy.jobs.output import rest
 from modak_deploy.jobs.queue import cancel
 from modak_deploy.jobs.record import ExitRecord
 from modak_deploy.jobs.remote import STEP_LIMIT, call
@@ -26,6 +27,8 @@ _LONGEST = 3600
 """Seconds after which a longer watch makes no difference to the pauses between two looks."""
 _HELD_BACK = 4096
 """Bytes of output without a line end that are kept for the next time."""
+_ANSWER = 65536
+"""Bytes of output that come with one answer, as in ``sh/poll.sh``."""
 
 
 @dataclass
@@ -329,8 +332,21 @@ class Watch:
         self._reporter.notice(f"job {watched.job.id}: {text}")
 
     def _follow(self, watched: _Watched, text: str) -> None:
+        """Show what a followed job has written since, and all of it where that is more than fits into one answer."""
         if not watched.offset or not text:
             return
+        if len(encode(text)) < _ANSWER:
+            self._show(watched, text)
+            return
+        self._show(watched, text[: text.rfind("\n") + 1] or text)
+        try:
+            for more in rest(self._transport, watched.job.spec.output, watched.offset):
+                self._show(watched, more)
+        except TargetError as error:
+            if watched.end is not None:  # else it is asked for again
+                self._reporter.notice(f"the rest of the output is not shown: {error}")
+
+    def _show(self, watched: _Watched, text: str) -> None:
         if watched.end is None:
             cut = text.rfind("\n") + 1
             text = text[:cut] if cut or len(text) < _HELD_BACK else text

@@ -71,7 +71,7 @@ while IFS= read -r dir && IFS= read -r output && IFS= read -r offset && IFS= rea
   fi
   if [ "$offset" -gt 0 ] && [ -f "$output" ]; then
     part output
-    tail -c "+$offset" "$output" | dd bs=65536 count=1 2>/dev/null
+    tail -c "+$offset" "$output" 2>/dev/null | head -c 65536 # and not dd, which takes what one read() of the pipe gives
   fi
 done <<JOBS
 $jobs
