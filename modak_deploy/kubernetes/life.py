@@ -126,8 +126,8 @@ class ClusterJob:
         job = self._get("jobs")
         if job is None or not _is_own(job, self.name):
             return State(self.name, "absent")
-        pods = self._pods(job)
-        pod = pods[-1] if pods else None
+        pods, over = self._pods(job), _over(job)
+        pod = _telling(pods, failed=over.get("type") == "Failed")
         name = None if pod is None else _text(pod, "metadata", "name")
         node = None if pod is None else _text(pod, "spec", "nodeName") or None
         ended = _ended(pod)
@@ -138,15 +138,14 @@ class ClusterJob:
             node=node,
             uid=_text(job, "metadata", "uid"),
             submitted=_seconds(_text(job, "metadata", "creationTimestamp")),
-            started=_seconds(_text(ended, "startedAt") or _text(job, "status", "startTime")),
-            ended=_seconds(_text(ended, "finishedAt")),
+            started=_seconds(min(_times(pods, "startedAt"), default="") or _text(job, "status", "startTime")),
+            ended=_seconds(max(_times(pods, "finishedAt"), default="")),
         )
         code = _code(ended.get("exitCode"))
-        for condition in _list(job, "status", "conditions"):
-            if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
-                if condition["type"] == "Complete":
-                    return replace(seen, state="completed", exit_code=0)
-                return replace(seen, state="failed", reason=_why(condition, ended, pod), exit_code=code)
+        if over:
+            if over["type"] == "Complete":
+                return replace(seen, state="completed", exit_code=0)
+            return replace(seen, state="failed", reason=_why(over, ended, pod), exit_code=code)
         if pod is None:
             waits = _mapping(job, "spec").get("suspend")
             return replace(seen, refused="" if waits else self._refusal(job))
@@ -187,7 +186,8 @@ class ClusterJob:
         pods = self._pods(job) if job is not None and _is_own(job, self.name) else []
         if not pods:
             return None
-        path = path_of("pods", self.namespace, _text(pods[-1], "metadata", "name"), part="log")
+        pod = _telling(pods, failed=_over(job).get("type") == "Failed")
+        path = path_of("pods", self.namespace, _text(pod, "metadata", "name"), part="log")
         try:
             return self._cluster.text(path, {"container": "job", "tailLines": str(lines)})
         except Refused as error:
@@ -293,8 +293,35 @@ def _check_alive(name: str, seen: State, lost: int) -> None:
 def _why(condition: dict[str, Any], ended: dict[str, Any], pod: dict[str, Any] | None) -> str:
     """Return why a Job has failed, by its pod where that says more than 'BackoffLimitExceeded'."""
     reason = _text(condition, "reason")
-    own = _text(ended, "reason") or ("" if pod is None else _text(pod, "status", "reason"))
+    of_pod = _text(pod, "status", "reason")
+    # A pod past its own deadline was killed: of its container that says no more than "Error".
+    own = of_pod if of_pod == "DeadlineExceeded" else _text(ended, "reason") or of_pod
     return own if own and own != "Error" and reason != "DeadlineExceeded" else reason
+
+
+def _over(job: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the condition by which a Job is over; an empty one where it is not."""
+    for condition in _list(job, "status", "conditions"):
+        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
+            return condition
+    return {}
+
+
+def _telling(pods: list[dict[str, Any]], *, failed: bool) -> dict[str, Any] | None:
+    """Return the pod that tells most: of a Job that has failed the first that did, else one that runs, else the newest.
+
+    An array has several, and those that its first failure ends have other exit codes.
+    """
+    if failed and (bad := [pod for pod in pods if _text(pod, "status", "phase") == "Failed"]):
+        return min(bad, key=lambda pod: _text(_ended(pod), "finishedAt") or "~")
+    running = [pod for pod in pods if _text(pod, "status", "phase") == "Running"]
+    telling = running or pods
+    return telling[-1] if telling else None
+
+
+def _times(pods: list[dict[str, Any]], key: str) -> list[str]:
+    """Return when the containers of pods started or finished, as far as they have ended."""
+    return [time for pod in pods if (time := _text(_ended(pod), key))]
 
 
 def _ended(pod: dict[str, Any] | None) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def _job(workload: Workload, placement: Placement, name: str) -> dict[str, Any]:
             "spec": _pod(workload, placement, name),
         },
     }
-    if workload.wall_time is not None:
+    if workload.wall_time is not None and workload.array is None:
         spec["activeDeadlineSeconds"] = workload.wall_time
     if placement.keep is not None:
         spec["ttlSecondsAfterFinished"] = placement.keep
@@ -203,6 +203,8 @@ def _pod(workload: Workload, placement: Placement, name: str) -> dict[str, Any]:
             for state in ("not-ready", "unreachable")
         ],
     }
+    if workload.wall_time is not None and workload.array is not None:
+        pod["activeDeadlineSeconds"] = workload.wall_time  # each task's own: the Job's counts for all of them together
     if placement.node_selector:
         pod["nodeSelector"] = dict(placement.node_selector)
     if placement.pull_secret is not None:

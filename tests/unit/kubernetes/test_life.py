@@ -106,3 +106,51 @@ def test_a_job_that_another_run_makes_meanwhile_is_no_old_cluster() -> None:
 
     cluster._created = meanwhile
     assert not ClusterJob(cluster, "a", NAME).create([wanted], dry=False)
+
+
+def _task(number: int, code: int, ended: str, *, phase: str = "Failed", reason: str = "Error") -> dict[str, Any]:
+    """Return the pod of an array's task that has ended."""
+    terminated = {
+        "exitCode": code,
+        "reason": reason,
+        "startedAt": f"2026-01-01T00:00:0{number}Z",
+        "finishedAt": f"2026-01-01T00:{ended}Z",
+    }
+    created = {"name": f"p{number}", "creationTimestamp": f"2026-01-01T00:00:0{number}Z"}
+    return {
+        "metadata": {**created, "ownerReferences": [{"uid": "u1"}]},
+        "spec": {"nodeName": f"n{number}"},
+        "status": {"phase": phase, "containerStatuses": [{"state": {"terminated": terminated}}]},
+    }
+
+
+def test_of_an_array_that_failed_the_first_task_that_did_counts(tmp_path: Path) -> None:
+    """Kubernetes then ends the others: the newest pod has the exit code of that, or of a task that went well."""
+    job = deepcopy(JOB)
+    job["status"]["conditions"] = FAILED
+    well = _task(1, 0, "00:20", phase="Succeeded", reason="Completed")
+    for last in (_task(3, 137, "00:50"), _task(3, 0, "00:50", phase="Succeeded")):
+        there = ClusterJob(Answers(job, {"items": [well, _task(2, 3, "00:30"), last]}), "a", NAME)
+        seen = there.look()
+        assert (seen.pod, seen.node, seen.exit_code) == ("p2", "n2", 3)
+        result = result_of(jobplans.plan(["true"], tmp_path), seen)
+        assert result is not None
+        assert (result.state, result.reason, result.seconds) == ("failed", "exit code 3", 49.0)
+        assert there.log(lines=1) == b"/api/v1/namespaces/a/pods/p2/log"
+
+
+def test_a_task_past_its_wall_time_is_a_timeout(tmp_path: Path) -> None:
+    job, pod = deepcopy(JOB), _task(2, 137, "00:30")
+    job["status"]["conditions"] = FAILED
+    pod["status"]["reason"] = "DeadlineExceeded"
+    result = result_of(jobplans.plan(["true"], tmp_path), ClusterJob(Answers(job, {"items": [pod]}), "a", NAME).look())
+    assert result is not None
+    assert (result.state, result.reason) == ("timeout", "DeadlineExceeded")
+
+
+def test_an_array_runs_while_one_of_its_tasks_does() -> None:
+    running = {**POD, "status": {"phase": "Running"}}
+    waiting = deepcopy(POD)
+    waiting["metadata"] |= {"name": "q", "creationTimestamp": "2026-01-01T00:00:09Z"}
+    seen = ClusterJob(Answers(JOB, {"items": [running, waiting]}), "a", NAME).look()
+    assert (seen.state, seen.pod) == ("running", "p")

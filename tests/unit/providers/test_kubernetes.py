@@ -175,3 +175,11 @@ def test_the_command_prints_what_kubectl_applies(tmp_path: Path) -> None:
     written = CliRunner().invoke(app, ["manifest", str(tmp_path / "plan.json"), "-o", str(tmp_path / "job.yaml")])
     assert written.exit_code == 0
     assert yaml.safe_load((tmp_path / "job.yaml").read_text())["spec"]["backoffLimit"] == 0
+
+
+def test_the_wall_time_of_an_array_is_each_tasks_own(tmp_path: Path) -> None:
+    """The Job's activeDeadlineSeconds counts from its start for all tasks together, also for those that wait."""
+    (job,) = documents({"argv": ["true"], "job": {"array": "0-99%10", "wall_time": 3600}}, tmp_path)
+    assert "activeDeadlineSeconds" not in job["spec"]
+    assert job["spec"]["template"]["spec"]["activeDeadlineSeconds"] == 3600
+    assert problems(job, next(iter(SCHEMAS))) == []
