@@ -254,7 +254,12 @@ class ClusterJob:
     def _refusal(self, job: dict[str, Any]) -> str:
         """Return why the Job's pod is not created, such as an exceeded quota."""
         query = {"fieldSelector": f"involvedObject.uid={_text(job, 'metadata', 'uid')},reason=FailedCreate"}
-        events = _list(self._cluster.get(path_of("events", self.namespace), query) or {}, "items")
+        try:
+            events = _list(self._cluster.get(path_of("events", self.namespace), query), "items")
+        except Refused as error:
+            if error.status != 403:  # not every user may read events
+                raise
+            return ""
         return _text(events[-1], "message") if events else ""
 
     def _is_lost(self, pod: dict[str, Any]) -> bool:

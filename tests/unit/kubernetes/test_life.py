@@ -9,7 +9,7 @@ import pytest
 
 import jobplans
 from modak_deploy.errors import ModakError
-from modak_deploy.kubernetes.api import Cluster
+from modak_deploy.kubernetes.api import Cluster, Refused
 from modak_deploy.kubernetes.commands import result_of, state_text
 from modak_deploy.kubernetes.life import ClusterJob
 
@@ -154,3 +154,17 @@ def test_an_array_runs_while_one_of_its_tasks_does() -> None:
     waiting["metadata"] |= {"name": "q", "creationTimestamp": "2026-01-01T00:00:09Z"}
     seen = ClusterJob(Answers(JOB, {"items": [running, waiting]}), "a", NAME).look()
     assert (seen.state, seen.pod) == ("running", "p")
+
+
+class WithoutEvents(Answers):
+    """A cluster whose events this user may not read."""
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+        if path.endswith("/events"):
+            raise Refused(403, "events is forbidden", f"GET {path}")
+        return super().get(path, query)
+
+
+def test_a_user_who_may_not_read_events_waits_for_a_pod_all_the_same() -> None:
+    seen = ClusterJob(WithoutEvents(JOB, {"items": []}), "a", NAME).look()
+    assert (seen.state, seen.refused) == ("queued", "")
