@@ -23,10 +23,14 @@ _LABEL = "Slurm"
 _PREFIXES = ("sbatch: error:", "sbatch: fatal:", "Batch job submission failed:", "allocation failure:")
 # What a site sets in these variables would win over the script's own directives.
 _SUBMIT_ENVIRONMENT = (
-    "unset SBATCH_ARRAY_INX SBATCH_CONSTRAINT SBATCH_CPUS_PER_GPU SBATCH_EXCLUSIVE SBATCH_EXPORT SBATCH_GPUS "
-    "SBATCH_GPUS_PER_NODE SBATCH_GPUS_PER_TASK SBATCH_GRES SBATCH_JOB_NAME SBATCH_MEM_PER_CPU SBATCH_MEM_PER_GPU "
-    "SBATCH_MEM_PER_NODE SBATCH_OPEN_MODE SBATCH_REQUEUE"
+    "unset SBATCH_ARRAY_INX SBATCH_CLUSTERS SBATCH_CONSTRAINT SBATCH_CPUS_PER_GPU SBATCH_EXCLUSIVE SBATCH_EXPORT "
+    "SBATCH_GPUS SBATCH_GPUS_PER_NODE SBATCH_GPUS_PER_TASK SBATCH_GRES SBATCH_JOB_NAME SBATCH_MEM_PER_CPU "
+    "SBATCH_MEM_PER_GPU SBATCH_MEM_PER_NODE SBATCH_OPEN_MODE SBATCH_REQUEUE"
 )
+# Of several clusters (sbatch(1), --clusters) sbatch picks one, and each counts its own jobs: squeue would tell of those
+# of that number on all of them, and scancel end them. So it is the one cluster that is named, or the login node's own.
+# Where SBATCH_CLUSTERS alone named another one, squeue would not find the job.
+_CLUSTER = "case ${SLURM_CLUSTERS-} in *,* | all) unset SLURM_CLUSTERS ;; esac; "
 _ALIVE = "^(PENDING|CONFIGURING|RUNNING|COMPLETING|SUSPENDED|STOPPED|RESIZING|SIGNALING|STAGE_OUT|REQUEUE|SPECIAL|RESV)"
 
 
@@ -170,7 +174,7 @@ class Slurm(Scheduler):
     def submit_command(self, job: JobSpec) -> str:
         """See ``Scheduler.submit_command``."""
         return (
-            f"{_unset_for(job)}; cd {shell.quote(job.directory)} || exit {NO_FOLDER}; "
+            f"{_unset_for(job)}; {_CLUSTER}cd {shell.quote(job.directory)} || exit {NO_FOLDER}; "
             f"{reach('sbatch')}sbatch --parsable {shell.quote(job.script)}"
         )
 
@@ -211,7 +215,7 @@ class Slurm(Scheduler):
 
     def cancel_command(self, ids: Sequence[str]) -> str:
         """See ``Scheduler.cancel_command``; scancel itself forgives jobs that are unknown or have ended."""
-        return reach("scancel") + shell.join(["scancel", *(_number(i) for i in ids)])
+        return reach("scancel") + _CLUSTER + shell.join(["scancel", *(_number(i) for i in ids)])
 
     def find_command(self, tag: str, name: str) -> str:
         """See ``Scheduler.find_command``."""
@@ -234,7 +238,7 @@ class Slurm(Scheduler):
 
     def check_command(self, job: JobSpec) -> str:
         """See ``Scheduler.check_command``."""
-        return f"{_unset_for(job)}; {reach('sbatch')}sbatch --test-only"
+        return f"{_unset_for(job)}; {_CLUSTER}{reach('sbatch')}sbatch --test-only"
 
 
 def _shape(layout: opt.Layout) -> Iterator[str]:

@@ -3,6 +3,7 @@
 
 case $kind in torque | openpbs) ! have sbatch || kind=slurm ;; esac
 case $kind in slurm | any)
+  case ${SLURM_CLUSTERS-} in *,* | all) unset SLURM_CLUSTERS ;; esac # jobs go to one cluster: that of the login node
   ask srun srun --mpi=list
   # sinfo(1), --exact: else unlike nodes share a line, with the least of their cores and memory and a "+".
   query sinfo sinfo --noheader --exact --format='%P|%a|%l|%D|%t|%c|%m|%G|%f'

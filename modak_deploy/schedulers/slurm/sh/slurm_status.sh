@@ -6,6 +6,7 @@
 
 unset SQUEUE_ACCOUNT SQUEUE_ARRAY SQUEUE_FORMAT2 SQUEUE_LICENSES SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_QOS SQUEUE_SORT \
   SQUEUE_USERS
+case ${SLURM_CLUSTERS-} in *,* | all) unset SLURM_CLUSTERS ;; esac # as where the job was submitted
 # squeue(1), %i and %K: else the numbers of an array's waiting tasks are cut off after 64 bytes.
 SLURM_BITSTR_LEN=0
 export SLURM_BITSTR_LEN
@@ -32,7 +33,7 @@ LIST
 [ -z "$ended" ] || printf '%s' "$ended" | scontrol --oneliner 2>/dev/null |
   sed -n -e 's/^\(scontrol: \)*\(JobId=\)/\2/p'
 [ -n "$ask" ] || exit 0
-told=$(sacct --noheader --parsable2 --allocations --jobs="$ask" \
+told=$(sacct --noheader --parsable2 --allocations ${SLURM_CLUSTERS:+"--clusters=$SLURM_CLUSTERS"} --jobs="$ask" \
   --format=JobID,State,ExitCode,Elapsed,Timelimit,NodeList,Reason 2>/dev/null)
 for user in $(printf '%s\n' "$told" | sed -n 's/^[^|]*|[A-Z_]* by \([0-9][0-9]*\)|.*/\1/p' | sort -u); do
   printf 'user|%s|%s\n' "$user" "$(getent passwd "$user" 2>/dev/null | cut -d : -f 1)"
