@@ -9,8 +9,9 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,6 +28,8 @@ _NO_SUCH_NAME = frozenset({errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL})
 """What the controller's file system says of a name that it cannot hold, such as one that is not UTF-8 on macOS."""
 _NO_SYNC = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 """What a file system says that has nothing to sync, or no way to: some say it of folders alone."""
+_BLOCK = 1024 * 1024
+"""Bytes that are copied at a time."""
 _MANY = 100
 """Files and folders from which on the file system is synced as a whole."""
 _IN_THE_WAY = frozenset({errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR})
@@ -125,12 +128,23 @@ class ResultsFolder:
             raise self._failed("", error) from None
         return self.path / name / "part"
 
-    def copy(self, path: str, part: Path) -> None:
-        """Copy a file, as far as it is there, to the file of ``part``."""
+    def copy(self, path: str, part: Path, size: int) -> None:
+        """Copy a file to the file of ``part``, as far as it is there and leaves room for ``size`` bytes."""
         handle = self._open(path)
-        if handle is not None:
-            with os.fdopen(handle, "rb") as file, part.open("wb") as new:
-                shutil.copyfileobj(file, new)
+        if handle is None:
+            return
+        with os.fdopen(handle, "rb") as file:
+            if os.fstat(handle).st_size + size <= self.free():
+                self.write(part, iter(partial(file.read, _BLOCK), b""))
+
+    def write(self, part: Path, pieces: Iterable[bytes]) -> None:
+        """Write ``pieces`` to the file of ``part``."""
+        try:
+            with part.open("wb") as new:
+                for piece in pieces:
+                    new.write(piece)
+        except OSError as error:
+            raise self._failed("", error) from None
 
     def put(self, path: str, content: bytes, mode: int) -> None:
         """Write a file, whole or not at all."""

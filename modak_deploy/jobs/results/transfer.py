@@ -192,19 +192,17 @@ class Transfer:
         part = self._folder.part()
         remote = f"{self._directory}/{file.path}"
         if file.path in outcome.listing.followed or has_control(file.path):
-            with part.open("wb") as new:
-                for content in self._pieces(file):
-                    new.write(content)
-        elif self._rsync is None or not self._rsync_from(remote, path):
+            self._folder.write(part, self._pieces(file))
+        elif self._rsync is None or not self._rsync_from(remote, path, file.size):
             self._transport.fetch(remote, part)
         if part.stat().st_size != file.size or digest(part, file.digest) != file.digest:
             outcome.failed[file.path] = "it changed, or was damaged, while it was fetched"
         else:
             self._guarded(outcome, file.path, partial(self._folder.install, path, file.mode))
 
-    def _rsync_from(self, remote: str, path: str) -> bool:
+    def _rsync_from(self, remote: str, path: str, size: int) -> bool:
         part = self._folder.part()
-        self._folder.copy(path, part)  # only what has changed since travels
+        self._folder.copy(path, part, size)  # only what has changed since travels
         return self._rsync is not None and self._rsync.fetch(remote, part)
 
     def _pieces(self, file: File) -> Iterator[bytes]:
