@@ -116,9 +116,15 @@ def _errors(text: str) -> dict[str, str]:
 
 
 def _accounted(text: str) -> Iterator[tuple[str, str, QueueState]]:
-    """Yield (job, task or empty, end) for each record of ``qacct -j``; of a repeated one the last counts."""
+    """Yield (job, task or empty, end) for each record of ``qacct -j``; of a repeated one the last counts.
+
+    Where a parallel environment has no accounting_summary (sge_pe(5), the default), each process that ``qrsh -inherit``
+    has started on another host has a record of its own, which says nothing of the job: accounting(5), pe_taskid.
+    """
     for record in re.split(r"^={10,}$", text, flags=re.MULTILINE):
         fields = dict(line.split(None, 1) for line in record.splitlines() if len(line.split(None, 1)) == 2)
+        if fields.get("pe_taskid", "NONE").strip() != "NONE":
+            continue
         number, task = fields.get("jobnumber", "").strip(), fields.get("taskid", "").strip()
         if re.fullmatch(r"[0-9]{1,12}", number) and "failed" in fields:
             yield number, task if re.fullmatch(r"[0-9]{1,9}", task) else "", _end(fields)

@@ -149,3 +149,22 @@ def test_queues_and_hosts() -> None:
     (queue,) = parse_qhost((DATA / "discovery" / "gridengine-qhost.xml").read_text())
     assert (queue.name, queue.nodes, queue.available, queue.default) == ("all.q", 2, True, True)
     assert (queue.node.cores, queue.node.memory) == (4, size_of("23.5G"))
+
+
+def test_the_record_of_a_rank_is_not_that_of_the_job(tmp_path: Path) -> None:
+    """Univa Grid Engine without accounting_summary: qacct tells of the processes on other hosts, too, in any order."""
+    head = "=" * 62
+    rank = f"{head}\nhostname     n2\njobnumber    7\ntaskid       undefined\npe_taskid    1.n2\nfailed       100 : assumedly"
+    rank += " after job\nexit_status  137\nru_wallclock 3.2\n"
+    job = f"{head}\nhostname     n1\njobnumber    7\ntaskid       undefined\npe_taskid    NONE\nfailed       0\n"
+    job += "exit_status  0\nru_wallclock 4.2\n"
+    (tmp_path / "qstat").write_text("#!/bin/sh\necho '<job_info/>'\n")
+    for order in (job + rank, rank + job):
+        (tmp_path / "qacct").write_text(f"#!/bin/sh\ncat <<'X'\n{order}X\n")
+        for name in ("qstat", "qacct"):
+            (tmp_path / name).chmod(0o755)
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        command = ["sh", "-c", SCHEDULER.status_command(["7"])]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        state = SCHEDULER.parse_status(Completed(done.returncode, done.stdout, done.stderr), ["7"])["7"]
+        assert (state.state, state.exit_code, list(state.nodes)) == ("completed", 0, ["n1"])

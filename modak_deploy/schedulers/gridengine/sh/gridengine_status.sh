@@ -25,6 +25,6 @@ bounded=
 for id in $gone; do
   # shellcheck disable=SC2086 # two words or none
   $bounded qacct -j "$id" -o "$user" 2>/dev/null |
-    grep -E '^(=+$|(hostname|jobnumber|taskid|failed|exit_status|ru_wallclock) )'
+    grep -E '^(=+$|(hostname|jobnumber|taskid|pe_taskid|failed|exit_status|ru_wallclock) )'
 done
 exit 0
