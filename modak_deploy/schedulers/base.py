@@ -114,6 +114,8 @@ class Scheduler(ABC):
     """What starts the ranks of an MPI program where the user does not say."""
     stands_in_for: ClassVar[frozenset[str]] = frozenset()
     """Schedulers whose commands it has wrappers for: a target of such a type may have this one."""
+    reuses_ids: ClassVar[bool] = True
+    """Whether a later job may get an id again: counters begin anew where a server is installed afresh, or are full."""
     own_commands: ClassVar[bool] = True
     """Whether no other scheduler has wrappers of its commands: where it is expected and answers, it is that one."""
     queries: ClassVar[Sequence[str]] = ()

@@ -30,6 +30,7 @@ class Process(Scheduler):
 
     name: ClassVar[SchedulerName] = "process"
     keeps_time = False
+    reuses_ids = False
 
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``: there are none, but what a plain machine has not is refused."""

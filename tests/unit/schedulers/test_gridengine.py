@@ -154,8 +154,8 @@ def test_queues_and_hosts() -> None:
 def test_the_record_of_a_rank_is_not_that_of_the_job(tmp_path: Path) -> None:
     """Univa Grid Engine without accounting_summary: qacct tells of the processes on other hosts, too, in any order."""
     head = "=" * 62
-    rank = f"{head}\nhostname     n2\njobnumber    7\ntaskid       undefined\npe_taskid    1.n2\nfailed       100 : assumedly"
-    rank += " after job\nexit_status  137\nru_wallclock 3.2\n"
+    rank = f"{head}\nhostname     n2\njobnumber    7\ntaskid       undefined\npe_taskid    1.n2\nfailed       100"
+    rank += " : assumedly after job\nexit_status  137\nru_wallclock 3.2\n"
     job = f"{head}\nhostname     n1\njobnumber    7\ntaskid       undefined\npe_taskid    NONE\nfailed       0\n"
     job += "exit_status  0\nru_wallclock 4.2\n"
     (tmp_path / "qstat").write_text("#!/bin/sh\necho '<job_info/>'\n")
