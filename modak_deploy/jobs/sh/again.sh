@@ -60,7 +60,7 @@ put_aside() { # DIR ID,ID...
   durable . "$old" || fail "$1/attempts/$number cannot be written" # nobody may submit before this is on disk
   for file in ../attempts/*; do
     case ${file##*/} in *[!0-9]*) continue ;; esac
-    [ "${file##*/}" = "$number" ] || rm -rf "$file/work"
-    [ "${file##*/}" -gt "$((number - kept_attempts))" ] || rm -rf "$file"
+    [ "${file##*/}" = "$number" ] || erase "$file/work"
+    [ "${file##*/}" -gt "$((number - kept_attempts))" ] || erase "$file"
   done
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Comes before again.sh and remove.sh: ends what an ended job has left running.
+# Comes before again.sh and remove.sh: ends what an ended job has left running, and removes what it has left on disk.
 
 # A plain machine: what was left of the job when its script was killed. Its processes carry its folder's name.
 leftover() { # DIR
@@ -22,4 +22,10 @@ end_leftover() { # DIR
     tries=$((tries + 1))
     sleep 1
   done
+}
+
+erase() { # FOLDER: also with folders in it that may not be written to, as Go's module cache makes them
+  rm -rf "$1" 2>/dev/null && return
+  find "$1" -type d ! -perm -700 -exec chmod u+rwx {} \; 2>/dev/null # each before find looks into it
+  rm -rf "$1" 2>/dev/null
 }

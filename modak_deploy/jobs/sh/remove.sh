@@ -33,7 +33,7 @@ if [ -d "$dir" ]; then
   old=$dir.removed.$token
   mv "$dir" "$old" || fail "$dir cannot be removed"
   tries=0
-  until rm -rf "$old" 2>/dev/null; do
+  until erase "$old"; do
     tries=$((tries + 1))
     [ "$tries" -lt 5 ] || fail "$old cannot be removed"
     sleep 1
