@@ -16,7 +16,7 @@ class Timeouts:
     """Limits of waiting, in seconds unless said otherwise."""
 
     outage: float = 900.0
-    """How long target or scheduler may stay silent while a job runs."""
+    """How long target or scheduler may stay silent while a job runs, and the queue show a job that has failed."""
     answer: float = 60.0
     """How long target and scheduler may take for one answer; twice as long after each time that they took longer."""
     submission: float = 120.0

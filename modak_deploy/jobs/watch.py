@@ -302,10 +302,11 @@ class Watch:
             if record is not None or (queue.state not in ("completed", "failed") and not forgotten):
                 return True
         elif queue is not None:
-            if record is None or record.state != "completed":
+            if record is None or record.state not in ("completed", "failed"):
                 watched.asks = 0
                 return False
-            least = self._timeouts.finishing
+            # Of a failure the queue may tell the cause in the end, such as used up memory.
+            least = self._timeouts.finishing if record.state == "completed" else self._timeouts.outage
         elif record is not None:
             if answered or record.state == "completed":
                 return True

@@ -245,6 +245,14 @@ def test_queue_that_does_not_let_a_completed_job_go(stage: Stage) -> None:
     assert result.state == "completed"
 
 
+def test_queue_that_does_not_let_a_failed_job_go(stage: Stage) -> None:
+    """As of a node that died in the job's last moment. The cause may come late, and counts; but not for ever."""
+    never = lambda: pytest.fail("it is waited for without end")  # noqa: E731
+    begin = stage.become("running", "state=failed\ncode=137\n")
+    result = stage.watch(begin, *[nothing] * 500, never)
+    assert (result.state, result.exit_code) == ("failed", 137)
+
+
 def test_never_starts_is_an_end(stage: Stage) -> None:
     assert stage.watch(stage.become("never_starts")).state == "never_starts"
     assert len(stage.pauses) == 1
