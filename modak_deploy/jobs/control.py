@@ -283,20 +283,19 @@ class Jobs:
 
         Before it come the jobs as they are then: another run may have made the next attempt meanwhile.
         """
-        open_jobs: dict[str, tuple[Job, Prepared]] = {}
+        open_jobs: dict[str, Job] = {}
         for job, prepared in jobs:
             if job is None or not (prepared.request.options.retry if retry is None else retry):
                 continue
             record = status.exit_of(job, prepared.job_folder.records)
             if record is None or record.state != "completed":
-                open_jobs[job.spec.directory] = (job, prepared)
+                open_jobs[job.spec.directory] = job
         ends: dict[str, JobResult] = {}
         current: dict[str, Job] = {}
-        for group in _by_scheduler([job for job, _ in open_jobs.values()]):
+        for group in _by_scheduler(list(open_jobs.values())):
             watch = Watch(self._transport, group, timeouts=self._timeouts, reporter=Notices(self._reporter))
-            for result, job in zip(watch.settle(), watch.jobs, strict=True):
+            for result, job, records in zip(watch.settle(), watch.jobs, watch.records, strict=True):
                 current[job.spec.directory] = job
-                records = open_jobs[job.spec.directory][1].job_folder.records
                 is_open = result.state == "lost" and records.begun  # it may have done its work: the user decides
                 if result.state in ENDS and result.state != "completed" and not is_open:
                     ends[job.spec.directory] = result

@@ -151,6 +151,11 @@ class Watch:
         """The jobs that are followed now: those of the next attempts where others made them, in the same order."""
         return [item.job for item in self._all]
 
+    @property
+    def records(self) -> list[Records]:
+        """What the jobs had written down when they were last asked for, in the same order."""
+        return [item.records for item in self._all]
+
     def ask(self, linger: int = 0) -> list[_Watched]:
         """Ask once, tell the reporter what has changed, and return the jobs that have not ended.
 

@@ -1,5 +1,6 @@
 """One look at jobs: what is true of them now, and never a guess where nobody has answered."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from jobplans import requested
 from modak_deploy.errors import TargetError
 from modak_deploy.jobs.control import Jobs, Present
 from modak_deploy.jobs.settings import Timeouts
+from modak_deploy.transport.base import Completed
 from modak_deploy.transport.local import LocalTransport
 from transports import Counting
 
@@ -66,3 +68,31 @@ def test_a_job_in_the_queue_is_seen_in_one_round_trip(queue: FakeQueue, hasty: T
     jobs = Jobs(transport, scheduler=queue, timeouts=hasty)
     assert jobs.see(present.job).state == "queued"
     assert transport.trips == 1
+
+
+class Meanwhile(LocalTransport):
+    """Lets something happen on the target before a round trip."""
+
+    def __init__(self, before: int, happens: Callable[[], None]) -> None:
+        self.left, self.happens = before, happens
+
+    def run(self, command: str, *, stdin: bytes | None = None, timeout: float | None = None) -> Completed:
+        if self.left == 0:
+            self.happens()
+        self.left -= 1
+        return super().run(command, stdin=stdin, timeout=timeout)
+
+
+def test_a_job_that_begins_and_is_lost_meanwhile_is_not_run_again(
+    queue: FakeQueue, hasty: Timeouts, present: Present
+) -> None:
+    """It may have done its work. What was seen of its folder before the scheduler was asked is no longer true."""
+
+    def lose() -> None:
+        Path(present.job.spec.directory, "state", "start").write_text(f"job={present.job.id}\nstart=1\n")
+        queue.become(present.job.id, "")
+
+    jobs = Jobs(Meanwhile(1, lose), scheduler=queue, timeouts=hasty)
+    again = jobs.present(present.job.request)
+    assert (again.made, again.job.id, queue.jobs()) == (False, "1", ["1"])
+    assert jobs.see(again.job).state == "lost"
