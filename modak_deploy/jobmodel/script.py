@@ -10,6 +10,7 @@ from modak_deploy.jobmodel.imagebuild import FOLDER, JOB_FOLDER, BuiltImage
 from modak_deploy.jobmodel.model import Build
 from modak_deploy.jobmodel.source import command_of, source_of
 from modak_deploy.jobrequest import job_request
+from modak_deploy.jobs.job import error_beside
 from modak_deploy.jobs.script import fill, optional_argument, portable, quoted_argument, quoted_environment
 from modak_deploy.model.plan import Plan, Resources, sha256_of
 from modak_deploy.model.reference import Reference, parse
@@ -134,13 +135,14 @@ def _build_options(job: JobOptions, cores: int | None) -> JobOptions:
 def _spec(plan: Plan, resources: Resources, options: JobOptions, *, tag: str | None = None) -> JobSpec:
     separate = options.error is not None or not options.join_output
     tag = plan.tag() if tag is None else tag
+    output = options.output or f"{plan.name}.out"
     return JobSpec(
         name=plan.name,
         tag=tag,
         directory=f"/{tag}",
         script="job.sh",
-        output=options.output or f"{plan.name}.out",
-        error=(options.error or f"{plan.name}.err") if separate else None,
+        output=output,
+        error=error_beside(output, options.error or f"{plan.name}.err") if separate else None,
         resources=resources,
         options=options,
         target=plan.target,

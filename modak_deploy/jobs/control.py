@@ -11,7 +11,7 @@ from modak_deploy.jobs.batch import Batch, Entry, Realise
 from modak_deploy.jobs.files import LocalSource
 from modak_deploy.jobs.job import PLAN, SCRIPT, SECRETS, Job, read_id, specification
 from modak_deploy.jobs.remote import ask
-from modak_deploy.jobs.results import Ended, FetchedResults, declared_outputs, fetch_all
+from modak_deploy.jobs.results import Ended, FetchedResults, check_logs, declared_outputs, fetch_all
 from modak_deploy.jobs.script import render
 from modak_deploy.jobs.settings import Notices, Reporter, Silent, Timeouts
 from modak_deploy.jobs.staging import JobFolder
@@ -102,6 +102,7 @@ class Jobs:
     def _prepare_all(self, requests: Sequence[JobRequest], template: str | None) -> list[Prepared]:
         for request in requests:
             declared_outputs(request)
+            check_logs(request)
         wanted = [(request, [PLAN, SCRIPT, *files.paths_of(request)]) for request in requests]
         job_folders = staging.look_all(self._transport, wanted)
         prepared = []

@@ -1,5 +1,6 @@
 """A job on a target: what belongs to it, and where."""
 
+import posixpath
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -53,18 +54,27 @@ def specification(request: JobRequest, directory: str) -> JobSpec:
     """Return what the scheduler must know of a job in ``directory``, the job's absolute folder."""
     options = request.options
     separate = options.error is not None or not options.join_output
+    output = _output(directory, options.output, OUTPUT)
     return JobSpec(
         name=request.name,
         tag=request.tag,
         directory=directory,
         script=f"{directory}/{SCRIPT}",
-        output=_output(directory, options.output, OUTPUT),
-        error=_output(directory, options.error, ERROR) if separate else None,
+        output=output,
+        error=error_beside(output, _output(directory, options.error, ERROR)) if separate else None,
         resources=request.resources,
         options=options,
         target=request.target,
         rank_start=request.rank_start,
     )
+
+
+def error_beside(output: str, error: str) -> str | None:
+    """Return the file for errors; None where it is that of the output, as many write it for Slurm.
+
+    A shell that opened it twice would have each of them write over the other.
+    """
+    return None if posixpath.normpath(output) == posixpath.normpath(error) else error
 
 
 def inner_path(path: str, key: str) -> str:

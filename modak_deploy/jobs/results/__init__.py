@@ -9,7 +9,7 @@ from typing import Protocol
 
 from modak_deploy.errors import InputError, JobError, TargetError
 from modak_deploy.jobs.attempts import ATTEMPTS
-from modak_deploy.jobs.job import PLAN, WORK, Job, inner_path
+from modak_deploy.jobs.job import ERROR, OUTPUT, PLAN, WORK, Job, inner_path
 from modak_deploy.jobs.remote import Answer
 from modak_deploy.jobs.restarted import read_restart
 from modak_deploy.jobs.results.folder import ResultsFolder
@@ -75,6 +75,27 @@ def declared_outputs(application: WritesFiles) -> dict[str, str]:
                 f"'{excerpt(path)}' is the name of a file that modak writes itself; choose another", key=key
             )
     return {inner_path(path, key): key for path, key in paths.items()}
+
+
+def check_logs(request: JobRequest) -> None:
+    """Raise InputError for a file of the job's output that is another one as well, here or in the job's folder."""
+    options = request.options
+    inputs = {inner_path(source.path, "application") for source in request.sources}
+    separate = options.error is not None or not options.join_output
+    for key, path, other in (
+        ("job.output", options.output, ERROR if separate and options.error is None else None),
+        ("job.error", options.error, OUTPUT if options.output is None else None),
+    ):
+        if path is None or path.startswith("/"):  # such a file stays on the target
+            continue
+        plain = inner_path(path, key)
+        top = plain.partition("/")[0]
+        if plain in inputs:
+            raise InputError(f"'{excerpt(path)}' is an input of the job; choose another name", key=key)
+        if plain == other or top == ATTEMPTS or (_OWN.fullmatch(top) and plain not in (OUTPUT, ERROR)):
+            raise InputError(
+                f"'{excerpt(path)}' is the name of a file that modak writes itself; choose another", key=key
+            )
 
 
 def fetch_results(transport: Transport, job: Job, result: JobResult, results: Path) -> FetchedResults:
