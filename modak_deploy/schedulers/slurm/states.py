@@ -42,14 +42,16 @@ STATES: Mapping[str, JobState] = {
 _MOST_CODE = 2**31 - 1
 HELD = re.compile(r"JobHeld|JobHoldMaxRequeue|requeued held|RequestedNodeRemoved", re.IGNORECASE)
 NEVER = re.compile(
-    r"BadConstraints|PartitionTimeLimit|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|"
+    r"BadConstraints|PartitionTimeLimit|AccountNotAllowed|QOSNotAllowed|"
     r"MaxMemPerLimit|(Assoc|QOS)Max\w+PerJob|(Assoc|QOS)Max\w+PerNode(Limit)?$|QOSMin\w+|ReservationDeleted|"
     r"BeginTimeNever|Requested node configuration is not available"
 )
-"""Reasons of waiting that no other job's end can take away.
+"""Reasons of waiting that nothing takes away by itself: such a job is taken out of the queue.
 
-Not PartitionNodeLimit, by which squeue(1) also says that "required nodes are DOWN or DRAINED", as in a maintenance, and
-not AccountingPolicy, its "fallback reason when others not matched": such a job must not be taken out of the queue.
+Not PartitionNodeLimit, by which squeue(1) also says that "required nodes are DOWN or DRAINED", as in a maintenance; not
+AccountingPolicy, its "fallback reason when others not matched"; and not InvalidAccount and InvalidQOS, as after a start
+without the database, since Slurm looks again (schedule(): "Test for valid account, QOS and required nodes on each
+pass").
 """
 _REASON = {
     "timeout": "its wall time is over",
