@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from modak_deploy.errors import InputError, JobError, TargetError
+from modak_deploy.errors import InputError, JobError, TargetError, all_of
 from modak_deploy.jobs.attempts import ATTEMPTS
 from modak_deploy.jobs.job import ERROR, OUTPUT, PLAN, WORK, Job, inner_path
 from modak_deploy.jobs.remote import Answer
@@ -31,6 +31,10 @@ _NAMED = 5
 """Paths that an error names."""
 _KEPT = 100
 """Paths that a result names."""
+
+
+class IncompleteError(TargetError):
+    """Some of a job's results could not be fetched; the target answers."""
 
 
 @dataclass(frozen=True)
@@ -109,14 +113,23 @@ def fetch_results(transport: Transport, job: Job, result: JobResult, results: Pa
 
 
 def fetch_all(transport: Transport, ended: Sequence[Ended]) -> list[FetchedResults]:
-    """Fetch the files of several jobs, each as ``fetch_results`` does; small ones come in one round trip."""
+    """Fetch the files of several jobs, each as ``fetch_results`` does; small ones come in one round trip.
+
+    What is wrong with the results of some is raised when those of the others are there.
+    """
     fetched: list[FetchedResults] = []
+    faults: list[JobError | IncompleteError] = []
     for first in range(0, len(ended), TOGETHER):
         part = ended[first : first + TOGETHER]
         wanted = [_wanted(item) for item in part]
         lists = list_all(transport, wanted) if len(part) > 1 else [None]
         for item, want, listed in zip(part, wanted, lists, strict=True):
-            fetched.append(_fetch(transport, item, want, listed))
+            try:
+                fetched.append(_fetch(transport, item, want, listed))
+            except (JobError, IncompleteError) as error:
+                faults.append(error)
+    if faults:
+        raise type(faults[0])(all_of(faults))
     return fetched
 
 
@@ -139,7 +152,7 @@ def _fetch(transport: Transport, item: Ended, wanted: Wanted, listed: Answer | N
         # had just written.
         folder.sync({PLAN, *(local_path(path) for path in outcome.listing.paths)})
         if outcome.failed:
-            raise TargetError(f"the results of job {job.id} are not complete: {_list(outcome.failed)}; try again")
+            raise IncompleteError(f"the results of job {job.id} are not complete: {_list(outcome.failed)}; try again")
         result = result.model_copy(update={"results": str(path), "not_fetched": _sentences(outcome.skipped)})
         tried = {"tuning": read_tuning(transport, job), "restart": read_restart(transport, job)}
         result = result.model_copy(update=tried)

@@ -237,6 +237,21 @@ def test_results_of_several_jobs_come_in_one_round_trip(tmp_path: Path, hasty: T
     assert transport.trips == 2
 
 
+def test_results_of_one_job_that_are_not_there_keep_no_others_from_coming(tmp_path: Path, hasty: Timeouts) -> None:
+    jobs = Jobs(LocalTransport(), timeouts=replace(hasty, lost=0.5))
+    lines = ["true", "echo 1 >out", "true", "echo 3 >out"]
+    space = tmp_path / "space"
+    many = [requested(["sh", "-c", line], space, name=f"job-{n}", outputs=["out"]) for n, line in enumerate(lines)]
+    present = [item for item in jobs.present_all(inputs(many)) if isinstance(item, Present)]
+    results = jobs.wait(present)
+    ended = [Ended(item.job, result, tmp_path / "results") for item, result in zip(present, results, strict=True)]
+    with pytest.raises(JobError) as error:
+        jobs.fetch_all(ended)
+    assert str(error.value).count("completed without writing 'out'") == 2
+    for number in (1, 3):
+        assert (tmp_path / "results" / f"job-{number}" / "out").read_text() == f"{number}\n"
+
+
 def test_secrets_are_written_to_the_folder_of_the_job_alone(
     queue: FakeQueue, many: list[JobRequest], hasty: Timeouts, tmp_path: Path
 ) -> None:
