@@ -34,6 +34,8 @@ class Timeouts:
     """How long they must have denied it."""
     finishing: float = 120.0
     """How long the queue may show a job whose application has completed."""
+    hopeless: float = 120.0
+    """How long the scheduler must say that a job can never start, before it is taken out of the queue."""
     cancel: float = 120.0
     """How long a cancelled job may take to leave the queue."""
     remind: float = 600.0

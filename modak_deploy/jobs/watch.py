@@ -258,7 +258,7 @@ class Watch:
         self._follow(watched, parts.get("output", ""))
         self._tell_progress(watched, parts.get("progress", ""), parts.get("written", ""))
         shown = watched.end or queue
-        if shown is None or (watched.end is None and shown.state in ENDS):
+        if shown is None or (watched.end is None and shown.state in ENDS and not shown.in_queue):
             return
         now = self._timeouts.clock()
         if _differs(shown, watched.state) or now - watched.reported >= self._timeouts.remind:
@@ -304,7 +304,10 @@ class Watch:
         asks, least = self._timeouts.asks, self._timeouts.lost
         if queue is not None and queue.state in ENDS:
             forgotten = 0 < len(queue.tasks) < status.ends_of(watched.job)
-            if record is not None or (queue.state not in ("completed", "failed") and not forgotten):
+            if queue.state == "never_starts" and record is None:
+                # It may pass: what a server says that was just started, and whose nodes have not reported yet.
+                least = self._timeouts.hopeless
+            elif record is not None or (queue.state not in ("completed", "failed") and not forgotten):
                 return True
         elif queue is not None:
             if record is None or record.state not in ("completed", "failed"):

@@ -36,7 +36,7 @@ class Cluster:
         self.folder = folder
         self.workspace = folder / "home" / f"space-{secrets.token_hex(4)}"
         self.transport = SshTransport("gridengine", config=folder / "client" / "ssh_config")
-        timeouts = replace(Timeouts(), outage=60, submission=60, settle=5, pause=0.5, lost=20, cancel=60)
+        timeouts = replace(Timeouts(), outage=60, submission=60, settle=5, pause=0.5, lost=20, hopeless=5, cancel=60)
         self.jobs = Jobs(self.transport, timeouts=timeouts, reporter=Notes())
 
     @property

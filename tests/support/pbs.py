@@ -70,7 +70,7 @@ class Site:
         self.workspace = daemons.home / folder
         self.notes = Notes()
         self._transport = SshTransport(self.scheduler, config=daemons.ssh_config)
-        timeouts = Timeouts(outage=60, submission=60, settle=5, pause=0.5, lost=3, cancel=60)
+        timeouts = Timeouts(outage=60, submission=60, settle=5, pause=0.5, lost=3, hopeless=3, cancel=60)
         self.jobs = Jobs(self._transport, timeouts=timeouts, reporter=self.notes)
 
     def prepare(self) -> None:

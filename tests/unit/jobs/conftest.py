@@ -25,7 +25,17 @@ def queue(tmp_path: Path) -> FakeQueue:
 @pytest.fixture
 def hasty() -> Timeouts:
     """Limits that a test can wait for."""
-    return Timeouts(outage=1.0, submission=5.0, settle=0.0, lost=0.0, finishing=0.1, cancel=5.0, pause=0.02, linger=0.0)
+    return Timeouts(
+        outage=1.0,
+        submission=5.0,
+        settle=0.0,
+        lost=0.0,
+        finishing=0.1,
+        hopeless=0.1,
+        cancel=5.0,
+        pause=0.02,
+        linger=0.0,
+    )
 
 
 @pytest.fixture

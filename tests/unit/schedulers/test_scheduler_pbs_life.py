@@ -40,6 +40,7 @@ def server(
 @pytest.fixture
 def jobs() -> Jobs:
     timeouts = replace(Timeouts(), outage=5.0, submission=20.0, settle=0.0, lost=0.5, cancel=20.0, pause=0.05)
+    timeouts = replace(timeouts, hopeless=0.5)
     return Jobs(LocalTransport(), timeouts=timeouts)
 
 
