@@ -72,7 +72,7 @@ def compare(
 
 
 def _difference(name: str, expected: Array, actual: Array, tolerances: Mapping[str, list[float]]) -> Difference:
-    if expected.shape != actual.shape and expected.size == actual.size and _squeezed(expected) == _squeezed(actual):
+    if expected.shape != actual.shape and same_shape(expected, actual):
         actual = actual.reshape(expected.shape)  # skl2onnx gives a regressor's output an axis more
     if expected.shape != actual.shape:
         problem = f"its shape is {list(actual.shape)} in place of {list(expected.shape)}"
@@ -183,8 +183,22 @@ def _exact(name: str, expected: Array, actual: Array) -> Difference:
     return result
 
 
-def _squeezed(array: Array) -> list[int]:
-    return [size for size in array.shape if size != 1]
+def same_shape(expected: Array, actual: Array) -> bool:
+    """Return whether two arrays have one shape but for axes of one element."""
+    left, right = ([size for size in array.shape if size != 1] for array in (expected, actual))
+    return left == right
+
+
+def close(expected: Array, actual: Array, tolerance: float) -> bool:
+    """Return whether two results are equal up to ``tolerance`` of each value, and of the largest or 1 if that is less.
+
+    A number alone would let through any result of a model whose outputs are all small, such as probabilities of a
+    thousand classes.
+    """
+    if expected.shape != actual.shape or expected.dtype.kind not in "fc":
+        return bool(np.array_equal(expected, actual))
+    largest = np.abs(expected, where=np.isfinite(expected), out=np.zeros(expected.shape)).max(initial=0.0)
+    return bool(np.allclose(actual, expected, rtol=tolerance, atol=tolerance * min(1.0, largest), equal_nan=True))
 
 
 def _largest(values: Array) -> float | None:

@@ -1,11 +1,11 @@
 """Whether a converted model does what its original does, on the user's own data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from modak_deploy.onnx.arrays import Array, Arrays, batches, join
-from modak_deploy.onnx.compare import compare
+from modak_deploy.onnx.compare import Difference, compare, same_shape
 from modak_deploy.onnx.deviation import first_deviation
 from modak_deploy.onnx.distributions import LEVEL, TEST, compare_distributions
 from modak_deploy.onnx.frameworks.base import Original
@@ -23,16 +23,14 @@ def validate(original: Original, path: Path, task: Task, example: Arrays, test: 
     session = Session(path)
     size = BATCH if task.batch else len(next(iter(example.values())))
     if task.stochastic:
-        return _distributions(original.run, session.run, _rows(test, size))
+        return _distributions(original.run, session.run, _rows(test, size), task.tolerance)
     parts = [part for part in batches(test, size) if task.batch or _length(part) == size]
     if not parts:
         return {"status": "failed", "reason": f"the test data has fewer samples than the fixed batch of {size}"}
     warnings = []
     if not task.batch and (rest := _length(test) % size):
         warnings.append(f"the last {rest} samples of the test data are no whole batch of {size} and were not compared")
-    expected = join([original.run(part) for part in parts])
-    actual = join([session.run(part) for part in parts])
-    differences = compare(expected, actual, task.tolerance)
+    differences = _differences([(original.run(part), session.run(part)) for part in parts], task.tolerance)
     warnings += [entry.warning for entry in differences if entry.warning]
     samples = sum(_length(part) for part in parts)
     result: dict[str, Any] = {
@@ -50,8 +48,18 @@ def validate(original: Original, path: Path, task: Task, example: Arrays, test: 
     return result
 
 
-def _distributions(original: Run, converted: Run, inputs: Arrays) -> dict[str, Any]:
-    outputs = compare_distributions(original, converted, inputs)
+def _differences(pairs: list[tuple[Arrays, Arrays]], tolerance: Mapping[str, list[float]]) -> list[Difference]:
+    """Return the differences over all batches; of the first alone whose shapes differ, as joined ones may not."""
+    for expected, actual in pairs:
+        if any(name in actual and not same_shape(array, actual[name]) for name, array in expected.items()):
+            return compare(expected, actual, tolerance)
+    return compare(join([expected for expected, _ in pairs]), join([actual for _, actual in pairs]), tolerance)
+
+
+def _distributions(
+    original: Run, converted: Run, inputs: Arrays, tolerance: Mapping[str, list[float]]
+) -> dict[str, Any]:
+    outputs = compare_distributions(original, converted, inputs, tolerance)
     failed = [entry["name"] for entry in outputs if not entry["passed"]]
     result: dict[str, Any] = {
         "status": "failed" if failed else "passed",
@@ -61,7 +69,8 @@ def _distributions(original: Run, converted: Run, inputs: Arrays) -> dict[str, A
         "outputs": outputs,
     }
     if failed:
-        result["reason"] = f"the distribution of '{', '.join(failed)}' differs at the level of {LEVEL:g}"
+        text = f"differs at the level of {LEVEL:g}, or values that are the same in all runs are not equal"
+        result["reason"] = f"the distribution of '{', '.join(failed)}' {text}"
     return result
 
 

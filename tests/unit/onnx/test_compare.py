@@ -144,3 +144,39 @@ def test_frozen_randomness_is_seen() -> None:
 
 def test_power_falls_with_the_number_of_elements() -> None:
     assert power(1) >= power(64) > 0.5
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_stochastic_model_that_gives_no_numbers_is_seen(wrong: float) -> None:
+    generator = np.random.default_rng(3)
+    (entry,) = compare_distributions(
+        lambda x: {"y": generator.standard_normal((2, 4))},
+        lambda x: {"y": np.full((2, 4), wrong)},
+        {"x": np.zeros((2, 4))},
+    )
+    assert not entry["passed"]
+
+
+def test_numbers_that_are_sometimes_nan_are_compared_as_such() -> None:
+    generator = np.random.default_rng(3)
+
+    def draw(share: float) -> Arrays:
+        values = generator.standard_normal((1, 3))
+        return {"y": np.where(generator.random((1, 3)) < share, np.nan, values)}
+
+    for share, passed in ((0.3, True), (0.9, False)):
+        (entry,) = compare_distributions(lambda x: draw(0.3), lambda x, s=share: draw(s), {"x": np.zeros((1, 1))})
+        assert entry["passed"] is passed
+        assert entry["nan_original"] > 0
+
+
+@pytest.mark.parametrize(("wrong", "passed"), [(1.0, True), (1.0 + 1e-6, True), (2.0, False), (np.nan, False)])
+def test_what_never_varies_beside_what_does_is_compared_too(wrong: float, passed: bool) -> None:
+    generator = np.random.default_rng(3)
+
+    def draw(constant: float) -> Arrays:
+        return {"y": np.append(generator.standard_normal(3), constant).astype("float32").reshape(1, 4)}
+
+    (entry,) = compare_distributions(lambda x: draw(1.0), lambda x: draw(wrong), {"x": np.zeros((1, 1))})
+    assert entry["passed"] is passed
+    assert entry["p_value"] > 0.01
