@@ -55,6 +55,11 @@ def write_npz(file: Path | IO[bytes], arrays: Mapping[str, Array]) -> None:
                 np.lib.format.write_array(member, np.asanyarray(plain), allow_pickle=False)
 
 
+def read_outputs(path: Path) -> Arrays:
+    """Return a model's outputs that ``write_npz`` has written; their first axes need not be the samples."""
+    return _read_npz(path)
+
+
 def _read_npz(path: Path) -> Arrays:
     try:
         with _loaded(path, np.lib.npyio.NpzFile) as file:
@@ -172,4 +177,20 @@ def batches(arrays: Arrays, size: int) -> Iterator[Arrays]:
 
 def join(parts: list[Arrays]) -> Arrays:
     """Return the outputs of batches as those of all samples; of a single number, one for each batch."""
-    return {name: np.concatenate([np.atleast_1d(part[name]) for part in parts]) for name in parts[0]}
+    return {name: _joined([np.atleast_1d(part[name]) for part in parts]) for name in parts[0]}
+
+
+def _joined(arrays: list[Array]) -> Array:
+    """Return one output's arrays as one, along the first axis or along the only one whose size differs.
+
+    A recurrent network gives its state as [layers, batch, size], and a smaller batch is the last one. Where several
+    sizes differ, as with sequences as long as the longest of their batch, only the values in their order are left.
+    """
+    shapes = [array.shape for array in arrays]
+    if len({len(shape) for shape in shapes}) == 1:
+        other = [axis for axis, sizes in enumerate(zip(*shapes, strict=True)) if axis and len(set(sizes)) > 1]
+        if not other:
+            return np.concatenate(arrays)
+        if len(other) == 1 and len({shape[0] for shape in shapes}) == 1:
+            return np.concatenate([np.moveaxis(array, other[0], 0) for array in arrays])
+    return np.concatenate([array.reshape(-1) for array in arrays])

@@ -99,6 +99,14 @@ def test_batches_and_joins() -> None:
     assert join([{"mean": np.array(value)} for value in (1, 2)])["mean"].tolist() == [1, 2]
 
 
+def test_outputs_whose_first_axis_is_not_the_samples_are_joined() -> None:
+    state = np.arange(30.0).reshape(2, 5, 3)  # layers, batch, size
+    joined = join([{"h": state[:, :4]}, {"h": state[:, 4:]}])["h"]
+    assert (joined == np.moveaxis(state, 1, 0)).all()
+    ragged = [np.zeros((4, 7)), np.ones((1, 5))]  # sequences, as long as the longest of each batch
+    assert join([{"y": part} for part in ragged])["y"].tolist() == [0.0] * 28 + [1.0] * 5
+
+
 @pytest.mark.parametrize(("written", "named"), [("npz", "npy"), ("npy", "npz")])
 def test_refuses_the_other_format(tmp_path: Path, written: str, named: str) -> None:
     with (tmp_path / f"x.{named}").open("wb") as file:

@@ -34,6 +34,20 @@ class Branch(Tiny):
             return super().forward(x)
         return super().forward(-x)
 
+class Alone(Tiny):
+    def forward(self, x):
+        return super().forward(x) if x.shape[0] == 1 else self.b(self.a(x))
+
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        self.lstm = torch.nn.LSTM(4, 3, num_layers=2, batch_first=True)
+
+    def forward(self, x):
+        y, (h, c) = self.lstm(x)
+        return y, h, c
+
 def crash():
     os.abort()
 """
@@ -229,3 +243,17 @@ def test_opset_without_kernels(tmp_path: Path) -> None:
     assert found.notes[-1] == "opset 21"
     assert "ONNX Runtime has no RandomUniformLike(22)" in found.notes[0]
     assert Session(path).inputs == ["x"]
+
+
+def test_the_state_of_a_recurrent_network_is_an_output(folder: Path) -> None:
+    """Its batch is the second axis, and the last batch of 20 samples is smaller than the first."""
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    text = "name: lstm\noptimise: {passes: [graph-basic], budget: 1, batches: [1]}\nmodels:\n"
+    model = TINY.replace("nets:Tiny", "nets:Recurrent").replace("[2, 4]", "[2, 5, 4]")
+    bundle, _ = run(folder, text + model, "lstm")
+    (entry,) = bundle.manifest.models
+    assert [output.passed for output in entry.validation.outputs] == [True] * 3
+    (tried,) = entry.optimisations
+    assert tried.validation is not None
+    assert tried.validation.status == "passed"

@@ -200,3 +200,21 @@ def test_a_long_call_is_made_once_in_a_round() -> None:
 
     interleaved({"long": long}, budget=0, rounds=2, least=2)
     assert len(calls) == 3
+
+
+def test_outputs_of_other_lengths_than_the_samples_are_compared(folder: Path) -> None:
+    """A recurrent network's state has its layers first, and a fixed batch takes no part of it."""
+    model = onnx.load(folder / "model.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 20
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 20
+    model.graph.node.append(helper.make_node("Unsqueeze", ["d", "first"], ["state"], "state"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "first"))
+    model.graph.output.append(helper.make_tensor_value_info("state", TensorProto.FLOAT, [1, 20, 4]))
+    onnx.save(model, folder / "model.onnx")
+    with np.load(folder / "samples.npz") as samples:
+        np.savez(folder / "expected.npz", **Session(folder / "model.onnx").run(dict(samples)))
+    found = search(folder, "graph-basic", batches=[20])
+    found.run()
+    (tried,) = found.tried
+    assert tried.validation["status"] == "passed"
+    assert tried.times is not None
