@@ -172,8 +172,9 @@ class Search:
             for difference in differences:
                 loss, what = accuracy_loss(difference, self.expected, actual)
                 difference.passed = loss <= self.task.accuracy_loss
-                difference.problem = None if difference.passed else f"{what} of {loss:.3g}"
-                warnings.append(f"'{difference.name}': {what} of {loss:.3g}, {self.task.accuracy_loss:g} permitted")
+                text = f"{what} of {loss:.3g}" if np.isfinite(loss) else what
+                difference.problem = None if difference.passed else text
+                warnings.append(f"'{difference.name}': {text}, {self.task.accuracy_loss:g} permitted")
         failed = [f"output '{d.name}': {d.problem}" for d in differences if not d.passed]
         return {
             "status": "failed" if failed else "passed",
@@ -210,14 +211,23 @@ class Search:
 
 def accuracy_loss(difference: Difference, expected: Arrays, actual: Arrays) -> tuple[float, str]:
     """Return how much accuracy an output lost: other classes, or the error over the spread of the values."""
+    name = difference.name
+    if name not in actual or not same_shape(expected[name], actual[name]):
+        return float("inf"), "an output of another shape"
+    if _turned_into_nan(expected[name], actual[name]):
+        # The place of the largest value is the first for a row of NaN, which may be the original's, too.
+        return float("inf"), "NaN where the original has numbers"
     if difference.top1_agreement is not None:
         return 1 - difference.top1_agreement, "a share of other classes"
-    name = difference.name
-    if name not in actual or actual[name].size != expected[name].size:
-        return float("inf"), "an output of another shape"
     a, b = (values[name].reshape(-1).astype(np.float64) for values in (actual, expected))
     spread = float(b.std()) or float(np.abs(b).max()) or 1.0
     return float(np.sqrt(np.mean((a - b) ** 2))) / spread, "an error over the spread of values"
+
+
+def _turned_into_nan(expected: Array, actual: Array) -> bool:
+    if expected.dtype.kind not in "fiub" or actual.dtype.kind != "f":
+        return False
+    return bool((np.isnan(actual) & ~np.isnan(expected.reshape(actual.shape))).any())
 
 
 def engines(

@@ -202,6 +202,14 @@ def test_a_long_call_is_made_once_in_a_round() -> None:
     assert len(calls) == 3
 
 
+def test_nan_is_no_class() -> None:
+    scores = {"y": np.array([[0.9, 0.1], [0.6, 0.4]], "float32")}
+    wrong = {"y": np.full((2, 2), np.nan, "float32")}
+    loss, what = accuracy_loss(compare(scores, wrong)[0], scores, wrong)
+    assert (loss, what) == (float("inf"), "NaN where the original has numbers")
+    assert accuracy_loss(compare(wrong, wrong)[0], wrong, wrong)[0] == 0
+
+
 def test_outputs_of_other_lengths_than_the_samples_are_compared(folder: Path) -> None:
     """A recurrent network's state has its layers first, and a fixed batch takes no part of it."""
     model = onnx.load(folder / "model.onnx")
