@@ -245,6 +245,13 @@ def test_opset_without_kernels(tmp_path: Path) -> None:
     assert Session(path).inputs == ["x"]
 
 
+def test_a_batch_of_one_is_compared_too(folder: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    with pytest.raises(ConvertError, match="with a batch of 1: output 'output': 3 of 3 values differ"):
+        run(folder, "name: alone\nmodels:\n" + TINY.replace("nets:Tiny", "nets:Alone"), "alone")
+
+
 def test_the_state_of_a_recurrent_network_is_an_output(folder: Path) -> None:
     """Its batch is the second axis, and the last batch of 20 samples is smaller than the first."""
     pytest.importorskip("torch")
