@@ -77,11 +77,13 @@ def _feed(graph: Graph, taken: Mapping[str, Any], samples: Mapping[str, Arrays])
         if not pairs:
             return None
         model, name = pairs[0]
-        feed[spec.name] = samples[model][name][:SAMPLES]
-    if len({len(array) for array in feed.values()}) > 1:
-        least = min(len(array) for array in feed.values())
-        feed = {name: array[:least] for name, array in feed.items()}
-    return feed
+        fixed = spec.shape[0] if spec.shape and isinstance(spec.shape[0], int) else None
+        feed[spec.name] = samples[model][name][: fixed or SAMPLES]
+        if fixed is not None and len(feed[spec.name]) != fixed:
+            return None
+    free = [spec.name for spec in graph.inputs if spec.batch]
+    least = min((len(feed[name]) for name in free), default=0)
+    return feed | {name: feed[name][:least] for name in free}
 
 
 def _traced(folder: Path, entries: Sequence[ModelEntry], feed: Arrays) -> Arrays:
