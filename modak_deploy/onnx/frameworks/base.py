@@ -136,9 +136,12 @@ def build(task: Task) -> Any:
         raise InputError(f"class: {task.reference} cannot be called with the given 'arguments': {error}") from None
 
 
-def named_outputs(outputs: Any, names: Sequence[str] = ()) -> Arrays:
-    """Return the outputs of a model, whatever structure they have, as arrays by name."""
-    flat = list(_flatten(outputs, ""))
+def named_outputs(outputs: Any, names: Sequence[str] = (), *, by_key: bool = False) -> Arrays:
+    """Return the outputs of a model, whatever structure they have, as arrays by name and in the converter's order.
+
+    ``by_key`` is for frameworks that order what is in a dictionary by its keys, whatever order it was made in.
+    """
+    flat = list(_flatten(outputs, "", by_key))
     given = list(names) or [name or "output" for name, _ in flat]
     if len(given) != len(flat):
         raise InputError(f"outputs: {len(given)} names are given, and the model has {len(flat)} outputs")
@@ -149,14 +152,14 @@ def named_outputs(outputs: Any, names: Sequence[str] = ()) -> Arrays:
     return result
 
 
-def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _flatten(value: Any, name: str, by_key: bool) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flatten(item, f"{name}_{key}" if name else str(key))
+        for key in sorted(value) if by_key else value:
+            yield from _flatten(value[key], f"{name}_{key}" if name else str(key), by_key)
     elif isinstance(value, list | tuple):
         names = getattr(value, "_fields", None)
         for number, item in enumerate(value):
             inner = names[number] if names else f"output_{number}" if not name else f"{name}_{number}"
-            yield from _flatten(item, inner)
+            yield from _flatten(item, inner, by_key)
     elif value is not None:
         yield name, value

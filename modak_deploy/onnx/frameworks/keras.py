@@ -89,7 +89,8 @@ class KerasModel(Original):
         import keras
 
         outputs = self.model(self._given(inputs), training=True if self.task.stochastic else None)
-        return named_outputs(keras.tree.map_structure(keras.ops.convert_to_numpy, outputs), self.task.outputs)
+        arrays = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
+        return named_outputs(arrays, self.task.outputs, by_key=keras.backend.backend() == "tensorflow")
 
     def convert(self, path: Path, opset: int) -> Exported:
         """Convert by torch.onnx where Keras runs on PyTorch, else by tf2onnx."""

@@ -108,7 +108,8 @@ class Function(Original):
         import tensorflow
 
         outputs = self.concrete(*[tensorflow.constant(inputs[name]) for name in self.example])
-        return named_outputs(tensorflow.nest.map_structure(lambda t: t.numpy(), outputs), self.task.outputs)
+        arrays = tensorflow.nest.map_structure(lambda t: t.numpy(), outputs)
+        return named_outputs(arrays, self.task.outputs, by_key=True)  # as tensorflow.nest.flatten and tf2onnx do
 
     def convert(self, path: Path, opset: int) -> Exported:
         """Convert the frozen graph by tf2onnx."""
