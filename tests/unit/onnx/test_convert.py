@@ -264,3 +264,16 @@ def test_the_state_of_a_recurrent_network_is_an_output(folder: Path) -> None:
     (tried,) = entry.optimisations
     assert tried.validation is not None
     assert tried.validation.status == "passed"
+
+
+def test_an_archive_of_torch_export_is_converted(folder: Path) -> None:
+    """Its program has no training mode that eval() could end, and raises NotImplementedError (torch 2.13)."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(torch.nn.Linear(4, 3), (torch.ones(2, 4),), dynamic_shapes=({0: batch},))
+    torch.export.save(program, folder / "linear.pt2")
+    example = "    example: {x: {shape: [2, 4]}}\n    test: {samples: 20}\n"
+    model = f"  - name: linear\n    framework: pytorch\n    file: linear.pt2\n    trust: true\n{example}"
+    bundle, _ = run(folder, "name: archive\noptimise: {enabled: false}\nmodels:\n" + model, "archive")
+    assert bundle.manifest.models[0].validation.status == "passed"
