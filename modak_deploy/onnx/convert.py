@@ -20,6 +20,7 @@ from modak_deploy.onnx.optimising import optimise_model
 from modak_deploy.onnx.processes import Report, run_module
 from modak_deploy.onnx.request import ConversionRequest, DataFile, Generated, ModelRequest, TensorShape
 from modak_deploy.onnx.task import Data, Outcome, Task
+from modak_deploy.util.files import locked
 from modak_deploy.util.text import plural
 
 
@@ -42,12 +43,33 @@ def convert(
     """Convert, compare and optimise all models, and write the bundle ``output``.
 
     Paths of the request start at ``base``. ConvertError names each model that failed; those that did not are kept for
-    the next run. What was timed is added to the user's measurements with ``record``.
+    the next run. What was timed is added to the user's measurements with ``record``. Where another process converts
+    to the same place, it is waited for: each would remove what the other one keeps of a model.
     """
-    if output.exists() and not replace:
-        raise InputError(f"{output}: exists; remove it or use --replace")
+    _check_absent(output, replace)
     state = output.absolute().with_name(f".{output.name}.convert")
     state.mkdir(parents=True, exist_ok=True)
+    with locked(state):
+        _check_absent(output, replace)
+        bundle, done = _converted(request, output, state, base, replace, jobs, report)
+    if record:
+        count, store = add_to_store(done)
+        report(f"{plural(count, 'measurement')} added to {store}")
+        if count:
+            from modak_deploy.performance.refitting import keep_current
+
+            keep_current(report)
+    return bundle
+
+
+def _check_absent(output: Path, replace: bool) -> None:
+    if output.exists() and not replace:
+        raise InputError(f"{output}: exists; remove it or use --replace")
+
+
+def _converted(
+    request: ConversionRequest, output: Path, state: Path, base: Path, replace: bool, jobs: int, report: Report
+) -> tuple[Bundle, list[Converted]]:
     tasks = [(model, task_of(request, model, base, state / model.name)) for model in request.models]
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
         results = list(pool.map(lambda pair: _attempt(pair[0], pair[1], report), tasks))
@@ -57,15 +79,7 @@ def convert(
     if request.optimise.enabled:
         for model in done:
             optimise_model(request, model, report)
-    bundle = write_bundle(output, lambda folder: fill(folder, request, done, report), replace=replace)
-    if record:
-        count, store = add_to_store(done)
-        report(f"{plural(count, 'measurement')} added to {store}")
-        if count:
-            from modak_deploy.performance.refitting import keep_current
-
-            keep_current(report)
-    return bundle
+    return write_bundle(output, lambda folder: fill(folder, request, done, report), replace=replace), done
 
 
 def _attempt(model: ModelRequest, task: Task, report: Report) -> Converted | str:

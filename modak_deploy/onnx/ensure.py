@@ -14,9 +14,11 @@ from modak_deploy.onnx.bundle import Bundle, read_bundle
 from modak_deploy.onnx.convert import convert, task_of
 from modak_deploy.onnx.manifest import MANIFEST
 from modak_deploy.onnx.request import ConversionRequest, DataFile, ModelRequest, load_request
-from modak_deploy.util.files import write_atomically
+from modak_deploy.util.files import locked, write_atomically
 
 _RECORD = "ensured"
+_LOCK = ".ensuring"
+"""A folder of its own beside those of the models: ``convert`` locks the one around it."""
 _NOWHERE = Path("/nowhere")
 """Stands for the folder of a conversion in what is compared: where a bundle lies does not change it."""
 
@@ -97,25 +99,30 @@ def ensure_bundle(
     jobs: int = 1,
     report: Callable[[str], None] = lambda line: None,
 ) -> Ensured:
-    """Have the bundle of a request in ``folder``; convert only where that is not what lies there."""
-    wanted = fingerprint(request)
-    record = folder.absolute().with_name(f".{folder.name}.convert") / _RECORD
-    present = folder.exists()
-    reason = "it was asked for" if force else _reason(folder, record, wanted)
+    """Have the bundle of a request in ``folder``; convert only where that is not what lies there.
+
+    A play does this for each of its hosts at once: the first one converts, and the others wait and find it done.
+    """
+    wanted, names = fingerprint(request), [model.name for model in request.models]
+    state = folder.absolute().with_name(f".{folder.name}.convert")
+    reason = "it was asked for" if force else _reason(folder, state / _RECORD, wanted, names)
     if not reason:
         return Ensured(read_bundle(folder), changed=False, reason="")
-    if present and not (folder / MANIFEST).is_file():
+    if folder.exists() and not (folder / MANIFEST).is_file():
         raise InputError(f"{folder}: exists and is not a bundle; it is not replaced")
     if check_mode:
         return Ensured(None, changed=True, reason=reason)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    bundle = convert(request, folder, base=Path("/"), replace=present, jobs=jobs, report=report)
-    write_atomically(record, f"{wanted} {_digest(folder)}\n")
+    (state / _LOCK).mkdir(parents=True, exist_ok=True)
+    with locked(state / _LOCK):
+        if not force and not (reason := _reason(folder, state / _RECORD, wanted, names)):
+            return Ensured(read_bundle(folder), changed=False, reason="")
+        bundle = convert(request, folder, base=Path("/"), replace=folder.exists(), jobs=jobs, report=report)
+        write_atomically(state / _RECORD, f"{wanted} {_digest(folder)}\n")
     return Ensured(bundle, changed=True, reason=reason)
 
 
-def _reason(folder: Path, record: Path, wanted: str) -> str:
-    """Return why the bundle must be made; empty where it is what is wanted, whole."""
+def _reason(folder: Path, record: Path, wanted: str, names: Sequence[str]) -> str:
+    """Return why the bundle of the models with these names must be made; empty where it is what is wanted, whole."""
     if not folder.exists():
         return "there is none"
     try:
@@ -128,7 +135,10 @@ def _reason(folder: Path, record: Path, wanted: str) -> str:
         return f"it is damaged: {error}"
     if digest != _digest(folder):
         return "its manifest was changed"
-    return "" if made == wanted else "the request or one of its files has changed"
+    if made != wanted:
+        return "the request or one of its files has changed"
+    changed = next((path for name in names if (path := changed_source(record.parent / name))), None)
+    return f"{changed} has changed" if changed else ""
 
 
 def _digest(folder: Path) -> str:

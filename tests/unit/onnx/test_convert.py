@@ -4,6 +4,7 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from modak_deploy.errors import InputError
 from modak_deploy.onnx.bundle import Bundle, read_bundle
 from modak_deploy.onnx.convert import ConvertError, convert
 from modak_deploy.onnx.request import load_request
+from modak_deploy.util.files import locked
 
 CODE = """
 import os, pathlib, torch
@@ -264,6 +266,23 @@ def test_the_state_of_a_recurrent_network_is_an_output(folder: Path) -> None:
     (tried,) = entry.optimisations
     assert tried.validation is not None
     assert tried.validation.status == "passed"
+
+
+
+
+def test_two_conversions_to_one_place_are_made_one_after_the_other(folder: Path) -> None:
+    text = "name: twice\noptimise: {enabled: false}\nmodels:\n" + IRIS
+    state = folder / ".twice.convert"
+    state.mkdir()
+    with ThreadPoolExecutor() as pool:
+        with locked(state):
+            second = pool.submit(run, folder, text, "twice")
+            with pytest.raises(TimeoutError):
+                second.result(timeout=1)
+            assert list(state.iterdir()) == []
+        assert second.result()[0].manifest.name == "twice"
+    with pytest.raises(InputError, match="twice: exists"):
+        run(folder, text, "twice")
 
 
 def test_an_archive_of_torch_export_is_converted(folder: Path) -> None:

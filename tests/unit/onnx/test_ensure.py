@@ -1,6 +1,8 @@
 """A bundle as a state: made once, left alone, made again when something has changed or is damaged."""
 
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -113,3 +115,19 @@ def test_it_is_removed(files, tmp_path):
     assert remove_bundle(folder)
     assert list(folder.parent.iterdir()) == []
     assert not remove_bundle(folder)
+
+
+def test_hosts_of_one_play_convert_once(files, tmp_path, monkeypatch):
+    made = []
+
+    def convert(request, output, *, base, replace, jobs, report):
+        made.append(replace)
+        time.sleep(0.3)
+        return bundle(output, {"line": linear([[1.0]])})
+
+    monkeypatch.setattr(ensure, "convert", convert)
+    folder, request = tmp_path / "out" / "line.bundle", request_of(REQUEST, files)
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = list(pool.map(lambda _: ensure_bundle(request, folder).changed, range(3)))
+    assert made == [False]
+    assert sorted(outcomes) == [False, False, True]
