@@ -184,11 +184,23 @@ def convert_model(model: ModelRequest, task: Task, report: Report) -> Converted:
 
 def _finished(folder: Path, key: str) -> Outcome | None:
     try:
-        if (folder / "key").read_text() != key or not (folder / "model.onnx").is_file():
+        if (folder / "key").read_text() != key or not (folder / "model.onnx").is_file() or changed_source(folder):
             return None
         return Outcome.read(folder / "outcome.json")
     except (OSError, ValueError):
         return None
+
+
+def changed_source(folder: Path) -> str | None:
+    """Return a file of an installed package, which the model in ``folder`` was converted from, that has changed since.
+
+    ``Task.digests`` are made before anything is imported, and have the request's own files alone.
+    """
+    try:
+        sources = Outcome.read(folder / "outcome.json").sources
+    except (OSError, ValueError):
+        return None
+    return next((p for p, sha in sources.items() if not Path(p).is_file() or digest(Path(p)) != sha), None)
 
 
 def _deviation(validation: dict[str, Any]) -> str:

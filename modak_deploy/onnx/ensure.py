@@ -11,7 +11,7 @@ from modak_deploy import __version__
 from modak_deploy.documents.validation import check
 from modak_deploy.errors import InputError, ModakError
 from modak_deploy.onnx.bundle import Bundle, read_bundle
-from modak_deploy.onnx.convert import convert, task_of
+from modak_deploy.onnx.convert import changed_source, convert, task_of
 from modak_deploy.onnx.manifest import MANIFEST
 from modak_deploy.onnx.request import ConversionRequest, DataFile, ModelRequest, load_request
 from modak_deploy.util.files import locked, write_atomically

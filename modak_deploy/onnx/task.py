@@ -84,6 +84,8 @@ class Outcome:
     """As the manifest's ``Timing``, of the framework itself."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Of each step."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of the files of an installed package that has the model's class."""
 
     def write(self, path: Path) -> None:
         """Write the outcome as JSON, whole or not at all."""

@@ -3,6 +3,7 @@
 A crash, a wrong package or a leak of the framework ends with it. Progress goes to standard output, one line each.
 """
 
+import hashlib
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ import numpy as np
 from modak_deploy.errors import InputError, ModakError
 from modak_deploy.onnx.arrays import Arrays, batches, generate, like, read_arrays, write_npz
 from modak_deploy.onnx.frameworks import framework
-from modak_deploy.onnx.frameworks.base import Exported, Original
+from modak_deploy.onnx.frameworks.base import Exported, Original, installed_sources
 from modak_deploy.onnx.modelfile import normalise
 from modak_deploy.onnx.opset import highest
 from modak_deploy.onnx.packages import require, versions
@@ -65,9 +66,14 @@ def convert(task: Task, outcome: Outcome) -> None:
         deterministic = not task.stochastic and outcome.validation["status"] == "passed"
         _keep(Path(task.folder), first, original.run(first) if deterministic else None)
         outcome.validation["warnings"] = [*outcome.validation.get("warnings", []), *_warnings(outcome.notes)]
+    outcome.sources = {str(file): _sha256(file) for file in installed_sources(task, source.packages)}
     if deterministic and task.batch and task.batches:
         with _step("time", outcome):
             outcome.timings = _time(original, path, test, task.batches, loading)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def convert_for_runtime(original: Original, path: Path, task: Task, inputs: list[str], outputs: list[str]) -> Exported:

@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -125,6 +125,20 @@ def resolve(task: Task) -> Any:
             raise InputError(f"class: the module '{module}' has no '{attribute}'")
         target = getattr(target, part)
     return target
+
+
+def installed_sources(task: Task, without: Collection[str]) -> list[Path]:
+    """Return the imported modules of the package that has the model's class, where it is not in the task's ``code``.
+
+    They are the user's own where the package is installed in place; ``without`` are the framework's packages.
+    """
+    package = (task.reference or "").partition(":")[0].partition(".")[0]
+    if not package or package in without:
+        return []
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == package]
+    files = {Path(file) for module in modules if (file := getattr(module, "__file__", None)) is not None}
+    code = Path(task.code) if task.code else None
+    return sorted(file for file in files if file.is_file() and (code is None or not file.is_relative_to(code)))
 
 
 def build(task: Task) -> Any:

@@ -1,6 +1,7 @@
 """Conversion of whole models, each in a process of its own."""
 
 import json
+import os
 import pickle
 import sys
 from collections.abc import Callable
@@ -268,6 +269,26 @@ def test_the_state_of_a_recurrent_network_is_an_output(folder: Path) -> None:
     assert tried.validation.status == "passed"
 
 
+def test_a_class_of_an_installed_package_is_converted_again_when_it_has_changed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from modak_deploy.onnx.convert import changed_source
+
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    package = tmp_path / "minenets"
+    package.mkdir()
+    (package / "__init__.py").write_text("from minenets.parts import Tiny\n")
+    (package / "parts.py").write_text(CODE)
+    before = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{before}")
+    text = "name: mine\noptimise: {enabled: false}\nmodels:\n"
+    text += TINY.replace("nets:Tiny", "minenets:Tiny").replace("    code: nets.py\n", "")
+    run(folder, text, "mine")
+    assert "tiny: converted before" in run(folder, text, "mine", replace=True)[1]
+    (package / "parts.py").write_text(CODE.replace("gelu", "relu"))
+    assert changed_source(folder / ".mine.convert" / "tiny") == str(package / "parts.py")
+    assert "tiny: convert" in run(folder, text, "mine", replace=True)[1]
 
 
 def test_two_conversions_to_one_place_are_made_one_after_the_other(folder: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from modak_deploy.errors import InputError
 from modak_deploy.onnx import ensure
+from modak_deploy.onnx.convert import digest
 from modak_deploy.onnx.ensure import ensure_bundle, fingerprint, remove_bundle, request_of
+from modak_deploy.onnx.task import Outcome
 from onnxparts import bundle, linear
 
 REQUEST = {
@@ -115,6 +117,18 @@ def test_it_is_removed(files, tmp_path):
     assert remove_bundle(folder)
     assert list(folder.parent.iterdir()) == []
     assert not remove_bundle(folder)
+
+
+def test_it_is_made_again_when_an_installed_package_of_a_model_has_changed(files, tmp_path):
+    folder, package = tmp_path / "out" / "line.bundle", tmp_path / "package.py"
+    package.write_text("first")
+    ensure_bundle(request_of(REQUEST, files), folder)
+    state = tmp_path / "out" / ".line.bundle.convert" / "line"
+    state.mkdir()
+    Outcome(sources={str(package): digest(package)}).write(state / "outcome.json")
+    assert not ensure_bundle(request_of(REQUEST, files), folder).changed
+    package.write_text("second")
+    assert ensure_bundle(request_of(REQUEST, files), folder, check_mode=True).reason == f"{package} has changed"
 
 
 def test_hosts_of_one_play_convert_once(files, tmp_path, monkeypatch):
