@@ -14,6 +14,7 @@ from modak_deploy.answers import answer
 from modak_deploy.errors import InputError
 from modak_deploy.onnx.arrays import DEFAULT, read_arrays, write_npz
 from modak_deploy.onnx.bundle import Bundle, read_bundle
+from modak_deploy.onnx.compare import close
 from modak_deploy.onnx.hardware import available, has_device
 from modak_deploy.onnx.manifest import Manifest, TensorSpec, Timing
 from modak_deploy.onnx.packages import require
@@ -105,7 +106,7 @@ def measure(bundle: Bundle, inputs: Arrays, *, threads: int | None = None, secon
             _tell(f"{entry.name}: {error}")
             continue
         expected = expected or answer
-        if different := next((name for name in answer if not _close(answer[name], expected[name])), None):
+        if different := next((name for name in answer if not close(expected[name], answer[name], _CLOSE)), None):
             _tell(f"{entry.name}: not used: its output '{different}' differs from the processor's")
             continue
         timing = runner.time(inputs, seconds=seconds)
@@ -114,12 +115,6 @@ def measure(bundle: Bundle, inputs: Arrays, *, threads: int | None = None, secon
     if not timings:
         raise InputError("no execution provider of this machine can run the bundle")
     return min(timings, key=lambda pair: pair[1].median)[0]
-
-
-def _close(left: Any, other: Any) -> bool:
-    if left.dtype.kind not in "fc":
-        return bool(np.array_equal(left, other))
-    return bool(np.allclose(left, other, rtol=_CLOSE, atol=_CLOSE, equal_nan=True))
 
 
 def save(path: Path, outputs: Arrays) -> None:

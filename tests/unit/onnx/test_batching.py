@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from modak_deploy.errors import InputError
 from modak_deploy.onnx.batching import Batcher, OverloadedError, samples_are_independent
@@ -117,13 +117,29 @@ def test_the_end_answers_what_waits():
     assert asyncio.run(main()) == [0, 2, 4, 6, 8]
 
 
+def centred(scale):
+    """Return a model that gives ``scale * x`` less the mean of all samples."""
+    model = linear(np.eye(2) * scale)
+    graph = model.graph
+    graph.node[-1].output[0] = "all"
+    graph.node.append(helper.make_node("ReduceMean", ["all", "axes"], ["mean"], keepdims=1))
+    graph.node.append(helper.make_node("Sub", ["all", "mean"], ["y"]))
+    graph.initializer.append(numpy_helper.from_array(np.array([0]), "axes"))
+    return model
+
+
 def test_a_model_that_mixes_its_samples_is_not_batched(tmp_path):
     independent = linear([[1, 2], [3, 4]], softmax=True)
     mixing = linear([[1, 2], [3, 4]], softmax=True)
     del mixing.graph.node[-1].attribute[:]
     mixing.graph.node[-1].attribute.append(helper.make_attribute("axis", 0))
     fixed = linear([[1, 2], [3, 4]], batch=1)
-    expected = {"independent": (independent, True), "mixing": (mixing, False), "fixed": (fixed, False)}
+    expected = {
+        "independent": (independent, True),
+        "mixing": (mixing, False),
+        "small": (centred(1e-4), False),
+        "fixed": (fixed, False),
+    }
     for name, (model, answer) in expected.items():
         assert samples_are_independent(Runner(bundle(tmp_path / name, {"m": model}))) is answer
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modak_deploy.onnx.arrays import Arrays
-from modak_deploy.onnx.compare import compare
+from modak_deploy.onnx.compare import close, compare
 from modak_deploy.onnx.distributions import compare_distributions, power
 
 
@@ -180,3 +180,13 @@ def test_what_never_varies_beside_what_does_is_compared_too(wrong: float, passed
     (entry,) = compare_distributions(lambda x: draw(1.0), lambda x: draw(wrong), {"x": np.zeros((1, 1))})
     assert entry["passed"] is passed
     assert entry["p_value"] > 0.01
+
+
+def test_results_are_close_by_the_largest_of_them() -> None:
+    small = np.array([[0.001, 0.002], [0.001, np.nan]], "float32")
+    assert close(small, small * np.float32(1.001), 1e-2)
+    assert not close(small, small[:, ::-1], 1e-2)
+    assert not close(small, np.full((2, 2), 0.0015, "float32"), 1e-2)
+    assert close(np.array([1e5, 1e-3]), np.array([1e5, 5e-3]), 1e-2), "up to 0.01, as rounding next to large terms"
+    assert not close(np.array([1, 2]), np.array([1, 3]), 1e-2)
+    assert not close(small, small[:1], 1e-2)
