@@ -80,7 +80,9 @@ def pin_image(
         if store is None:
             raise InputError(f"the image '{image.reference}' has no digest", hint="give it, as sha256sum prints it")
         return image.model_copy(update={"digest": store.digest_of(reference.repository)})
-    return image.model_copy(update={"digest": resolve(reference, image.architecture).digest})
+    # That of an index stays: it is what the reference says, and the runtime takes the variant for its processor.
+    resolved = resolve(reference, image.architecture)
+    return image.model_copy(update={"digest": reference.digest or resolved.digest})
 
 
 def definition_for(

@@ -248,6 +248,8 @@ def _from_library(reference: Reference, architecture: Architecture) -> Resolved:
     if matched is None:
         raise TargetError(f"the library {reference.registry} gives no SHA-256 for '{reference}'")
     pinned = reference.pinned(f"sha256:{matched[1]}")
+    if reference.digest not in (None, pinned.digest):
+        raise TargetError(f"the answer of {reference.registry} for '{reference}' does not match its digest")
     return Resolved(pinned, architecture, result.size or 0, sif_sha256=matched[1])
 
 

@@ -125,7 +125,7 @@ class ImageStore:
                 file,
                 registry.get(runtime).pull_tool,
                 str(reference),
-                resolved.digest,
+                reference.digest or "",  # not that of a variant, where the Plan names an index by its digest
                 resolved.sif_sha256 or "",
                 str(resolved.size * (1 if resolved.sif_sha256 else _UNPACKED)),
                 holder,

@@ -5,6 +5,9 @@ import pytest
 
 import modak_deploy.images.pin
 from modak_deploy.catalogue.catalogue import load_catalogue
+from modak_deploy.catalogue.recipe import Recipe, Recipes
+from modak_deploy.catalogue.recipefiles import DATA
+from modak_deploy.containers.location import pin
 from modak_deploy.errors import InputError, TargetError
 from modak_deploy.images.pin import Unavailable, definition_for, registry_of, resolved
 from modak_deploy.model.plan import Plan
@@ -97,3 +100,12 @@ def test_the_registry_that_an_image_depends_on(name: str, registry: str) -> None
 def test_a_file_s_digest_must_be_given_where_no_target_can_be_asked(make_plan: Callable[..., Plan]) -> None:
     with pytest.raises(Unavailable, match="give it, as sha256sum prints it"):
         resolved(make_plan({"image": {"reference": "/images/a.sif"}}), IMAGES)
+
+
+def test_an_index_named_by_its_digest_stays_the_one(make_plan: Callable[..., Plan], asked: list[str]) -> None:
+    """The registry's answer is the variant for the processor, another digest, which the reference does not name."""
+    index = "sha256:" + "a" * 64
+    image = resolved(make_plan({"image": {"reference": f"docker://r.example.org/app@{index}"}}), IMAGES)
+    assert image is not None
+    assert image.digest == index
+    assert pin(image).digest == index

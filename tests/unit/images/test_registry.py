@@ -219,3 +219,10 @@ def test_files_and_builds_are_in_no_registry() -> None:
 )  # fmt: skip
 def test_plain_http_is_for_this_machine_only(host: str, answer: bool) -> None:
     assert is_loopback(host) is answer
+
+
+def test_a_library_s_answer_is_that_of_the_digest(server: Server) -> None:
+    body = json.dumps({"data": {"hash": "sha256." + "b" * 64, "size": 9}}).encode()
+    server.answer = lambda path, headers: (200, {}, body)
+    with pytest.raises(TargetError, match="does not match its digest"):
+        resolve(parse(f"library://{server.host}/e/c/n:sha256.{'a' * 64}"))
