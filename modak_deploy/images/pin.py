@@ -119,10 +119,14 @@ def _chain(entry: ImageEntry, images: Mapping[str, ImageEntry]) -> list[ImageEnt
 
 
 def _with_digest(entry: ImageEntry) -> ImageEntry:
-    """Return an entry with the digest that its origin stands for now, if nobody has written it down."""
-    if entry.origin is None or (origin := parse(entry.origin)).digest is not None:
+    """Return an entry with the digest of what it is built on or pulled from now, if nobody has written it down."""
+    text = entry.origin or entry.reference
+    if text is None or entry.digest is not None or (reference := parse(text)).digest is not None:
         return entry
-    return entry.model_copy(update={"origin": str(resolve(origin, entry.architecture).reference)})
+    if reference.scheme != "docker":
+        return entry  # nothing can be built on it, as its definition says
+    pinned = resolve(reference, entry.architecture)
+    return entry.model_copy(update={"origin": str(pinned.reference)} if entry.origin else {"digest": pinned.digest})
 
 
 def microarchitecture_of(plan: Plan) -> str | None:

@@ -109,3 +109,17 @@ def test_an_index_named_by_its_digest_stays_the_one(make_plan: Callable[..., Pla
     assert image is not None
     assert image.digest == index
     assert pin(image).digest == index
+
+
+def test_a_published_image_that_another_is_built_on_is_pinned(asked: list[str]) -> None:
+    hub = IMAGES["tensorflow-2.19-hub-cpu"]
+    images = {**IMAGES, "mine": IMAGES["numexpr-2.14-pip-cpu"].model_copy(update={"name": "mine", "base": hub.name})}
+    recipes = Recipes([DATA])
+    recipes._recipes["mine"] = Recipe(entry="mine", packages=["hello"])
+    definition = definition_for("mine", images, recipes=recipes)
+    assert definition.base is not None
+    assert f"From: docker.io/tensorflow/tensorflow@{DIGEST}" in definition.base.texts["apptainer"]
+    assert asked == ["docker://docker.io/tensorflow/tensorflow:2.19.0"]
+    images[hub.name] = hub.model_copy(update={"digest": "sha256:" + "b" * 64})
+    assert definition_for("mine", images, recipes=recipes).digest != definition.digest
+    assert len(asked) == 1
