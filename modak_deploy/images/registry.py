@@ -81,11 +81,10 @@ class _Registry:
     """A client of the distribution API for one repository."""
 
     def __init__(self, reference: Reference, login: Login | None) -> None:
-        import requests
 
         self.reference = reference
         self.login = login
-        self.session = requests.Session()
+        self.session = _session()
         self.token: str | None = None
         host = "registry-1.docker.io" if reference.registry == "docker.io" else reference.registry
         self.bases = [f"https://{host}", *([f"http://{host}"] if is_loopback(reference.registry) else [])]
@@ -175,7 +174,8 @@ class _Registry:
 
     def _ask(self, url: str, headers: Mapping[str, str]) -> "requests.Response":
         response = self._send(url, headers)
-        if response.status_code != 401:
+        # Who asks on another host, where the registry redirects to, gets no login.
+        if response.status_code != 401 or urlsplit(response.url).netloc != urlsplit(url).netloc:
             return response
         challenge = response.headers.get("WWW-Authenticate", "")
         response.close()
@@ -251,6 +251,28 @@ def _from_library(reference: Reference, architecture: Architecture) -> Resolved:
     if reference.digest not in (None, pinned.digest):
         raise TargetError(f"the answer of {reference.registry} for '{reference}' does not match its digest")
     return Resolved(pinned, architecture, result.size or 0, sif_sha256=matched[1])
+
+
+def _session() -> "requests.Session":
+    """Return a session that sends no login but the registry's, and that to nobody but the registry.
+
+    requests (2.34) takes logins of ``~/.netrc`` for each host, those that it is redirected to included, and puts them
+    in the place of a registry's token.
+    """
+    import requests
+
+    class Session(requests.Session):
+        def rebuild_auth(self, prepared_request: "requests.PreparedRequest", response: "requests.Response") -> None:
+            """Drop the login where a redirection leads to another host, and refuse one that leaves https."""
+            before, after = (urlsplit(request.url or "") for request in (response.request, prepared_request))
+            if after.scheme != "https" and before.scheme == "https":
+                raise TargetError(f"{before.netloc} redirects to '{_shown(after.netloc)}' without https")
+            if (before.scheme, before.netloc) != (after.scheme, after.netloc):
+                prepared_request.headers.pop("Authorization", None)
+
+    session = Session()
+    session.auth = lambda request: request
+    return session
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,8 +139,8 @@ def test_odd_answers_are_one_sentence(server: Server, answer: tuple[int, dict[st
     assert "\n" not in str(caught.value)
 
 
-def test_a_token_is_fetched_with_the_login_and_then_used(server: Server) -> None:
-    server.add("1", "amd64")
+def with_token(server: Server) -> Any:
+    """Return the answers of a registry that requires a token."""
 
     def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes] | None:
         if path.startswith("/token"):
@@ -149,7 +150,12 @@ def test_a_token_is_fetched_with_the_login_and_then_used(server: Server) -> None
             return 401, {"WWW-Authenticate": realm}, b""
         return None
 
-    server.answer = answer  # type: ignore[assignment]
+    return answer
+
+
+def test_a_token_is_fetched_with_the_login_and_then_used(server: Server) -> None:
+    server.add("1", "amd64")
+    server.answer = with_token(server)
     resolve(parse(f"docker://{server.host}/app:1"), login=Login("me", "secret"))
     [token] = [seen for seen in server.seen if seen[0].startswith("/token")]
     assert token[0] == "/token?service=s&scope=repository%3Aapp%3Apull"
@@ -226,3 +232,43 @@ def test_a_library_s_answer_is_that_of_the_digest(server: Server) -> None:
     server.answer = lambda path, headers: (200, {}, body)
     with pytest.raises(TargetError, match="does not match its digest"):
         resolve(parse(f"library://{server.host}/e/c/n:sha256.{'a' * 64}"))
+
+
+def test_logins_of_netrc_are_not_sent(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """requests would put them in the place of the registry's token."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login other password hidden\ndefault login any password hidden\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    server.add("1", "amd64")
+    server.answer = with_token(server)  # type: ignore[assignment]
+    resolve(parse(f"docker://{server.host}/app:1"))
+    assert {seen[1] for seen in server.seen} == {None, "Bearer t1"}
+
+
+def test_a_login_stays_with_the_registry(server: Server) -> None:
+    """Where it redirects to, nobody gets its token, nor its login for asking for one."""
+    other = Server()
+    other.answer = lambda path, headers: (
+        (200, {}, b"{}")
+        if path.startswith("/token")
+        else (401, {"WWW-Authenticate": f'Bearer realm="http://{other.host}/token"'}, b"")
+    )
+    server.answer = lambda path, headers: (307, {"Location": f"http://{other.host}{path}"}, b"")
+    with pytest.raises(InputError, match="refuses the login kept for it"):
+        resolve(parse(f"docker://{server.host}/app:1"), login=Login("me", "secret"))
+    assert other.seen == [("/v2/app/manifests/1", None)]
+    other.http.shutdown()
+
+
+def test_a_redirection_that_leaves_https_is_refused() -> None:
+    import requests
+
+    from modak_deploy.images.registry import _session
+
+    before, after = requests.Request("GET", "https://r.example.org/a").prepare(), requests.PreparedRequest()
+    after.prepare("GET", "http://r.example.org/a", headers={"Authorization": "Bearer t"})
+    response = requests.Response()
+    response.request = before
+    with pytest.raises(TargetError, match=r"r\.example\.org redirects to 'r\.example\.org' without https"):
+        _session().rebuild_auth(after, response)
