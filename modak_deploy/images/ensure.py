@@ -138,7 +138,8 @@ class Images:
 
     def look(self, image: Image, runtime: RuntimeName) -> bool:
         """Tell whether a pinned image is on the target; nothing is changed."""
-        return self.store.has(argument(image, runtime, self.store.images), runtime)
+        own = pin(image).scheme != "file"
+        return self.store.has(argument(image, runtime, self.store.images), runtime, own=own)
 
     def present(self, image: Image, wish: Wish) -> Listing:
         """Bring a pinned image to the target by pulling or building it, unless it is there, and check it."""

@@ -66,10 +66,12 @@ class ImageStore:
         """Return the store of ``target``, whose workspace is given as an absolute path on it."""
         return cls(transport, folder(target, workspace), limit=limit)
 
-    def has(self, path: str, runtime: RuntimeName) -> bool:
-        """Tell whether the image that ``place.argument`` names ``path`` is there."""
-        file = "image" if path.startswith(self.images) else "file"
-        kind = runtime if registry.get(runtime).suffix is None else file
+    def has(self, path: str, runtime: RuntimeName, *, own: bool = True) -> bool:
+        """Tell whether the image that ``location.argument`` names ``path`` is there.
+
+        A file that modak has made has its record beside it; one of the user's, which is not ``own``, may have none.
+        """
+        kind = runtime if registry.get(runtime).suffix is None else "image" if own else "file"
         return self._call("has", [kind, path]).text("has").strip() == "1"
 
     def remove(self, path: str, runtime: RuntimeName) -> bool:
