@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from modak_deploy.catalogue.recipe import Recipes
 from modak_deploy.containers import registry
@@ -19,10 +20,11 @@ from modak_deploy.images.store import ImageStore, Listing
 from modak_deploy.jobs.control import Jobs
 from modak_deploy.model.base import RuntimeName
 from modak_deploy.model.execution import Image
-from modak_deploy.model.image import ImageEntry
+from modak_deploy.model.image import Architecture, ImageEntry
 from modak_deploy.model.reference import parse
 from modak_deploy.model.request import JobOptions
 from modak_deploy.model.target import Target
+from modak_deploy.util.architectures import architecture
 from modak_deploy.util.text import either, nearest
 
 
@@ -126,7 +128,8 @@ class Images:
             return Image(reference=str(reference), digest=digest or self.store.digest_of(reference.repository))
         pinned = digest or (entry.digest if entry else None) or reference.digest
         if entry is None:
-            return Image(reference=name, digest=pinned or resolve(reference).digest)
+            own = cast(Architecture, self._architecture())
+            return Image(reference=name, digest=pinned or resolve(reference, own).digest, architecture=own)
         return Image(
             reference=entry.reference or name,
             digest=pinned or resolve(reference, entry.architecture).digest,
@@ -135,6 +138,11 @@ class Images:
             accelerator=entry.accelerator,
             labels=entry.labels,
         )
+
+    def _architecture(self) -> str:
+        """Return the target's architecture, for a reference that may stand for images of several."""
+        done = self.store.transport.run("uname -m")
+        return architecture(done.stdout.strip() if done.returncode == 0 else None)
 
     def look(self, image: Image, runtime: RuntimeName) -> bool:
         """Tell whether a pinned image is on the target; nothing is changed."""

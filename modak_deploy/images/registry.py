@@ -52,9 +52,10 @@ class Resolved:
         return self.reference.digest or ""
 
 
-def resolve(reference: Reference, architecture: Architecture = "amd64", login: Login | None = None) -> Resolved:
+def resolve(reference: Reference, architecture: Architecture | None = "amd64", login: Login | None = None) -> Resolved:
     """Ask the image's registry for the digest of its variant for ``architecture``, and for what is inside.
 
+    None is for an image that there is one of, whatever it is for.
     A reference with a digest is checked against it. ``login`` is looked up where it is not given. TargetError when the
     registry cannot be reached or does not have the image, InputError when it has it for other processors only or asks
     for a login.
@@ -89,7 +90,7 @@ class _Registry:
         host = "registry-1.docker.io" if reference.registry == "docker.io" else reference.registry
         self.bases = [f"https://{host}", *([f"http://{host}"] if is_loopback(reference.registry) else [])]
 
-    def resolve(self, architecture: Architecture) -> Resolved:
+    def resolve(self, architecture: Architecture | None) -> Resolved:
         """Return the manifest's digest and what it says."""
         wanted = self.reference.digest or self.reference.tag or "latest"
         digest, content = self._manifest(wanted)
@@ -108,12 +109,12 @@ class _Registry:
             raise InputError(f"'{self.reference}' is not a SIF image", hint="write 'docker://' for an image of layers")
         config = self._blob(self._part(manifest.config or {}, answers.Pointer).digest)
         result = config.architecture
-        if result not in (None, architecture):
+        if architecture is not None and result not in (None, architecture):
             raise InputError(f"the image '{self.reference}' is for {result}, and {architecture} is needed")
         labels = (config.config.labels if config.config else None) or {}
         return Resolved(reference, result, size, labels)
 
-    def _variant(self, index: answers.Index, architecture: Architecture) -> tuple[str, dict[str, Any]]:
+    def _variant(self, index: answers.Index, architecture: Architecture | None) -> tuple[str, dict[str, Any]]:
         platforms = [(item, item.platform or answers.Platform()) for item in index.manifests]
         there = [item for item, p in platforms if p.architecture == architecture and p.os == "linux"]
         if not there:
@@ -222,7 +223,7 @@ class _Registry:
             return _read(response, self.reference.registry)
 
 
-def _from_library(reference: Reference, architecture: Architecture) -> Resolved:
+def _from_library(reference: Reference, architecture: Architecture | None) -> Resolved:
     import requests
 
     if not reference.registry:
@@ -233,7 +234,9 @@ def _from_library(reference: Reference, architecture: Architecture) -> Resolved:
     try:
         with (
             _reached(f"the library {reference.registry}"),
-            requests.get(url, params={"arch": architecture}, timeout=_TIMEOUT, stream=True) as response,
+            requests.get(
+                url, params={"arch": architecture} if architecture else {}, timeout=_TIMEOUT, stream=True
+            ) as response,
         ):
             body = _read(response, reference.registry) if response.status_code == 200 else None
     except requests.exceptions.SSLError as error:

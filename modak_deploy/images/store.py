@@ -218,7 +218,7 @@ class ImageStore:
         secret = f"{reference.registry}\n{login.user}\n{login.password}\n".encode() if login else b""
         loopback = "1" if is_loopback(reference.registry) else "0"
         self._call("push", [runtime, source, str(reference), loopback], stdin=secret)
-        return resolve(reference, login=login)
+        return resolve(reference, None, login)
 
     def digest_of(self, path: str) -> str:
         """Return the digest of a file on the target."""

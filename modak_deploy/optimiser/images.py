@@ -12,7 +12,7 @@ from modak_deploy.model.image import ImageEntry, MpiLibrary
 from modak_deploy.model.target import Facts
 from modak_deploy.optimiser.conditions import below, satisfies
 from modak_deploy.optimiser.options import Location
-from modak_deploy.util.architectures import MACHINES
+from modak_deploy.util.architectures import MACHINES, architecture
 
 UNKNOWN = "named by the application; what is inside is not known"
 """Summary of an image that the catalogue does not have."""
@@ -45,6 +45,15 @@ def find(text: str, catalogue: Catalogue, key: str = "application.image") -> Ima
         reference=str(reference),
         digest=reference.digest,
     )
+
+
+def for_processor(entry: ImageEntry, microarchitecture: str | None) -> ImageEntry:
+    """Return an image of an unknown processor as one for ``microarchitecture``: many references have several."""
+    from archspec.cpu import TARGETS
+
+    if microarchitecture not in TARGETS:
+        return entry
+    return entry.model_copy(update={"architecture": architecture(TARGETS[microarchitecture].family.name)})
 
 
 def fault_of(

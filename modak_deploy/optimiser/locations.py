@@ -21,7 +21,7 @@ from modak_deploy.model.image import ImageEntry
 from modak_deploy.model.plan import Rejected
 from modak_deploy.model.target import Facts, Node
 from modak_deploy.optimiser.conditions import satisfies
-from modak_deploy.optimiser.images import fault_of, find
+from modak_deploy.optimiser.images import fault_of, find, for_processor
 from modak_deploy.optimiser.options import Location, Option, location_parts
 from modak_deploy.optimiser.ranks import rank_start
 from modak_deploy.optimiser.runtimes import fault_of_ranks, fault_of_runtime
@@ -130,7 +130,10 @@ class _Finder:
         self.wanted = self._wanted()
 
     def _wanted(self) -> ImageEntry | None:
-        """Return the image that the user names; of one that nobody knows it is taken that it uses the job's GPUs."""
+        """Return the image that the user names.
+
+        Of one that nobody knows it is taken that it is for the node's processor and uses the job's GPUs.
+        """
         if self.exact is not None and self.exact.image is not None:
             key, image = "request.configuration.image", self.exact.image
         elif self.application.image is not None:
@@ -138,7 +141,10 @@ class _Finder:
         else:
             return None
         entry = find(image, self.catalogue, key)
-        if entry.name in self.catalogue.images or not self.deployment.job.gpus or not self.node.accelerators:
+        if entry.name in self.catalogue.images:
+            return entry
+        entry = for_processor(entry, self.node.microarchitecture)
+        if not self.deployment.job.gpus or not self.node.accelerators:
             return entry
         vendor = self.node.accelerators[0].vendor
         return entry.model_copy(update={"accelerator": vendor}) if vendor != "intel" else entry

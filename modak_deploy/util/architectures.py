@@ -13,6 +13,11 @@ FAMILIES: Mapping[str, str] = {
 """The same by the processor types of the JSON job model."""
 
 
+def architecture(machine: str | None) -> str:
+    """Return the registries' name of what the kernel calls ``machine``; that of x86-64 where it is not known."""
+    return next((name for name, own in MACHINES.items() if machine in (name, own)), "amd64")
+
+
 def machine(name: str) -> str:
     """Return the kernel's name of an architecture; FreeBSD's ``uname -m`` prints the registries'."""
     return MACHINES.get(name, name)

@@ -106,6 +106,7 @@ def test_an_image_for_another_processor_is_refused(server: Server) -> None:
     server.add("1", "arm64")
     with pytest.raises(InputError, match="is for arm64, and amd64 is needed"):
         resolve(parse(f"docker://{server.host}/app:1"))
+    assert resolve(parse(f"docker://{server.host}/app:1"), None).architecture == "arm64", "one that was pushed just now"
 
 
 def test_a_registry_that_sends_something_else_is_caught(server: Server) -> None:
