@@ -14,6 +14,7 @@ from modak_deploy.util.architectures import MACHINES
 CONFIGURATION = f"[global]\nno-index = true\nfind-links = {WORK}/pip\n"
 """What the image's pip is told when the packages come with the definition."""
 _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
+"""Names before PEP 600 by the minor number of glibc; of other processors than x86_64 there is the last alone."""
 
 
 def fetch(definition: Definition, folder: Path) -> list[Path]:
@@ -56,6 +57,6 @@ def _platforms(entry: ImageEntry) -> Iterator[str]:
     minor = int((entry.glibc or "0.0").split(".")[1])
     for number in range(minor, 4, -1):
         yield f"manylinux_2_{number}_{machine}"
-        if number in _LEGACY and machine == "x86_64":
+        if number in _LEGACY and (machine == "x86_64" or number == max(_LEGACY)):
             yield f"{_LEGACY[number]}_{machine}"
     yield f"linux_{machine}"
