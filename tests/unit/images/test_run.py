@@ -289,3 +289,10 @@ def test_an_image_without_a_shell_runs_its_program_without_the_launcher(
     )  # fmt: skip
     assert done.stdout == "a  b image\n"
     assert done.stderr == "modak: the launcher is not used: the image has no shell\n"
+
+
+def test_tasks_of_an_array_of_grid_engine_know_which_they_are() -> None:
+    host = {"SGE_TASK_ID": "3", "JOB_ID": "7", "NSLOTS": "4", "MY_JOB_ID": "1"}
+    lines = enter("APPTAINERENV_", set(), host, "env", "-0").split("\0")
+    passed = {line for line in lines if line.startswith("APPTAINERENV_")}
+    assert passed == {"APPTAINERENV_SGE_TASK_ID=3", "APPTAINERENV_JOB_ID=7", "APPTAINERENV_NSLOTS=4"}
