@@ -64,7 +64,10 @@ def base_fault(image: ImageEntry, images: Mapping[str, ImageEntry]) -> str | Non
             return f"the image '{current.name}' is built on '{current.base}', which no file describes"
         if current.base in below:
             return f"the image '{image.name}' is built on itself, by its base '{image.base}'"
-        current = images[current.base]
+        above, current = current, images[current.base]
+        if above.architecture != current.architecture:
+            what = f"the image '{above.name}' is for {above.architecture}"
+            return f"{what}, and '{current.name}', which it is built on, for {current.architecture}"
         below.add(current.name)
     return None
 

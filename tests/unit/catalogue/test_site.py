@@ -189,6 +189,10 @@ DIGESTS = ["sha256:" + letter * 64 for letter in "ab"]
         ([PIP | {"base": "b"}, PIP | {"name": "b", "base": "a"}], "'a' is built on itself, by its base 'b'"),
         ([PIP | {"base": "a"}], "'a' is built on itself"),
         ([PIP | {"base": "b"}], "'a' is built on 'b', which no file describes"),
+        (
+            [PIP | {"base": "debian12-cpu", "architecture": "arm64"}],
+            "the image 'a' is for arm64, and 'debian12-cpu', which it is built on, for amd64",
+        ),
         ([PIP], r"images\.yaml: the image 'a': either a 'reference' or a recipe"),
         ([HUB | {"microarchitecture": "zen33"}], "the microarchitecture 'zen33' is not supported; did you mean 'zen3'"),
         ([HUB | {"microarchitecture": "zen3", "architecture": "arm64"}], "for arm64, and 'zen3' is a x86_64"),
