@@ -38,6 +38,7 @@ def summary(entry: Entry) -> str:
     text = f"{entry['total'] or 0:.1f} s, steady {1000 * (entry['steady'] or 0):.3g} ms, {levers}"
     return text + (f" -> {'; '.join(ended)}" if ended else "")
 
+
 PIPELINES, PLAIN_INPUT = "the pipelines of Keras", "keras-plain-input"
 """What Keras's levers are settled for beside its functions, and the lever of it."""
 
