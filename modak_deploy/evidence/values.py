@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from modak_deploy.util.text import significant
+
 TIMES = "\N{MULTIPLICATION SIGN}"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -14,14 +16,14 @@ def seconds(value: float | None) -> str:
     if value < 1e-9:
         return "0 s"
     if value < 1e-3:
-        return f"{value * 1e6:.3g} µs"
+        return f"{significant(value * 1e6)} µs"
     if value < 1:
-        return f"{value * 1e3:.3g} ms"
+        return f"{significant(value * 1e3)} ms"
     if value < 180:
-        return f"{value:.3g} s"
+        return f"{significant(value)} s"
     if value < 3 * 3600:
-        return f"{value / 60:.3g} min"
-    return f"{value / 3600:.3g} h" if value < 72 * 3600 else f"{value / 86400:.3g} d"
+        return f"{significant(value / 60)} min"
+    return f"{significant(value / 3600)} h" if value < 72 * 3600 else f"{significant(value / 86400)} d"
 
 
 def times(value: float) -> str:
@@ -35,12 +37,12 @@ def between(low: float, high: float) -> str:
 
 
 def _ratio(value: float) -> str:
-    return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.2g}" if value < 0.1 else f"{value:.3g}"
+    return f"{value:.2f}" if 0.1 <= value < 10 else significant(value, 2 if value < 0.1 else 3)
 
 
 def number(value: float) -> str:
     """Return three digits of a number, without an exponent."""
-    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return significant(value) if value < 999.5 else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def sentence(text: str) -> str:
@@ -51,14 +53,14 @@ def sentence(text: str) -> str:
 
 def percent(value: float, *, signed: bool = False) -> str:
     """Return a share or a change."""
-    shown = f"{value * 100:+.1f} %" if signed else f"{value * 100:.3g} %"
+    shown = f"{value * 100:+.1f} %" if signed else f"{significant(value * 100)} %"
     return shown.replace("-", "\N{MINUS SIGN}")
 
 
 def size(value: float) -> str:
     """Return an amount of memory."""
     power = min(int(math.log(max(value, 1), 1024)), len(_BINARY) - 1)
-    return f"{value / 1024**power:.3g} {_BINARY[power]}"
+    return f"{significant(value / 1024**power)} {_BINARY[power]}"
 
 
 def levers(names: Sequence[str]) -> str:

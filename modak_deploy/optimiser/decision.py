@@ -11,7 +11,7 @@ from modak_deploy.optimiser.knowledge import Comparison, Knowledge
 from modak_deploy.optimiser.options import Option
 from modak_deploy.optimiser.prediction import predict
 from modak_deploy.performance.statistics import Interval
-from modak_deploy.util.text import plural
+from modak_deploy.util.text import plural, significant
 
 _RANK = {basis: rank for rank, basis in enumerate(get_args(Basis))}
 _BASES: dict[Basis, str] = {
@@ -88,15 +88,15 @@ def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, pric
     if seconds is None or prediction.basis not in TIMED:
         return None
     if job.wall_time is not None and seconds > job.wall_time:
-        return f"it is predicted to take {seconds:.4g} s, over the wall time of {job.wall_time} s"
+        return f"it is predicted to take {significant(seconds, 4)} s, over the wall time of {job.wall_time} s"
     deadline = deployment.request.deadline
     if deadline is not None and seconds > deadline:
-        return f"it is predicted to take {seconds:.4g} s, over the deadline of {deadline} s"
+        return f"it is predicted to take {significant(seconds, 4)} s, over the deadline of {deadline} s"
     cost = seconds * nodes / 3600 * (1.0 if price is None else price)
     budget = deployment.request.budget
     if budget is not None and cost > budget:
         unit = "" if price is not None else " node-hours"
-        return f"it is predicted to cost {cost:.4g}{unit}, over the budget of {budget:g}"
+        return f"it is predicted to cost {significant(cost, 4)}{unit}, over the budget of {budget:g}"
     return None
 
 

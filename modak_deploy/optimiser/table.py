@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from modak_deploy.launch.estimate import DARED
 from modak_deploy.model.plan import Candidate, Launch, Plan, Prediction
 from modak_deploy.optimiser.targettable import instance_text, target_lines
-from modak_deploy.util.text import plural
+from modak_deploy.util.text import plural, significant
 
 WIDTH = 100
 _NARROWEST = 8
@@ -97,13 +97,13 @@ def _predicted(prediction: Prediction) -> str:
         return (
             f"{gain.ratio:.2f} ({gain.low:.2f} to {gain.high:.2f}) times as fast as the default; no seconds are known"
         )
-    text = f"{prediction.seconds:.4g} s"
+    text = f"{significant(prediction.seconds, 4)} s"
     if prediction.low is not None and prediction.high is not None:
-        text += f" ({prediction.low:.3g} to {prediction.high:.3g} s)"
+        text += f" ({significant(prediction.low)} to {significant(prediction.high)} s)"
     if prediction.start is not None and prediction.compile is not None and prediction.steady is not None:
         text += (
-            f" = start {prediction.start:.3g} s + compile {prediction.compile:.3g} s"
-            f" + {prediction.units} x {prediction.steady:.3g} s"
+            f" = start {significant(prediction.start)} s + compile {significant(prediction.compile)} s"
+            f" + {prediction.units} x {significant(prediction.steady)} s"
         )
     return text
 
@@ -143,8 +143,12 @@ def _row(name: str, prediction: Prediction, default: str) -> tuple[str, str, str
     if seconds is None:
         interval = f"x {gain.low:.2f} to {gain.high:.2f}" if gain else "-"
         return (name, "-", interval, faster, basis)
-    interval = f"{prediction.low:.3g} to {prediction.high:.3g}" if prediction.low is not None else "-"
-    return (name, f"{seconds:.3g}", interval, faster, basis)
+    interval = _span(prediction.low, prediction.high)
+    return (name, significant(seconds), interval, faster, basis)
+
+
+def _span(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{significant(low)} to {significant(high)}"
 
 
 def _aligned(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:

@@ -12,6 +12,7 @@ from modak_deploy.model.target import Target
 from modak_deploy.optimiser.instances import seconds_of
 from modak_deploy.optimiser.resources import price_of
 from modak_deploy.performance.statistics import Interval
+from modak_deploy.util.text import significant
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ class _Amount:
     @property
     def text(self) -> str:
         amount = self.amount
-        return f"{amount.value:.4g} {self.unit}".strip() + f" ({amount.low:.3g} to {amount.high:.3g})"
+        between = f"{significant(amount.low)} to {significant(amount.high)}"
+        return f"{significant(amount.value, 4)} {self.unit}".strip() + f" ({between})"
 
 
 def _least(plan: Plan) -> _Amount | None:

@@ -7,6 +7,7 @@ from modak_deploy.model.plan import Plan, Prediction
 from modak_deploy.model.target import Target
 from modak_deploy.optimiser.instances import seconds_of
 from modak_deploy.optimiser.targets import cost_of
+from modak_deploy.util.text import significant
 from modak_deploy.util.units import clock
 
 Row = tuple[str, str, str, str, str, str, str]
@@ -29,7 +30,7 @@ def instance_text(instance: InstancePlan) -> str:
 
 
 def _text_of(amount: Estimate) -> str:
-    return f"{amount.value:.3g} ({amount.low:.2g} to {amount.high:.2g})"
+    return f"{significant(amount.value)} ({significant(amount.low, 2)} to {significant(amount.high, 2)})"
 
 
 def target_lines(plan: Plan) -> list[str]:
@@ -77,7 +78,7 @@ def _cells(amount: Estimate | None) -> tuple[str, str]:
     if amount is None:
         return ("-", "-")
     unit = f" {amount.unit}" if amount.unit not in (None, "s") else ""
-    return (f"{amount.value:.3g}{unit}", f"{amount.low:.3g} to {amount.high:.3g}")
+    return (f"{significant(amount.value)}{unit}", f"{significant(amount.low)} to {significant(amount.high)}")
 
 
 def _aligned(rows: Sequence[Row]) -> list[str]:

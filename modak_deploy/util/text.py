@@ -2,6 +2,10 @@
 
 import difflib
 from collections.abc import Iterable
+from decimal import Decimal
+
+_LEAST, _MOST = 1e-9, 1e9
+"""Between which a number is written without an exponent: beyond, its zeros are more than can be read."""
 
 
 def close_match(name: str, candidates: Iterable[str], *, cutoff: float = 0.6, prefix: int = 3) -> str | None:
@@ -33,6 +37,12 @@ def plural(number: int, noun: str) -> str:
     sibilant = noun.endswith(("ch", "sh", "s", "x")) and not noun.endswith("epoch")
     end = "" if number == 1 else "es" if sibilant else "s"
     return f"{number} {noun}{end}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return so many digits of a number, without the exponent that Python writes from 1000 on, as of 1010 MiB."""
+    shown = f"{value:.{digits}g}"
+    return format(Decimal(shown), "f") if _LEAST < abs(value) < _MOST else shown
 
 
 def either(names: Iterable[str]) -> str:
