@@ -79,13 +79,14 @@ def answer(job: DeployedJob) -> str:
     else:
         gain = plan.gain or plan.prediction.gain
         expected = f", expected to be {_gain_text(gain)} as fast as the default" if gain else ""
-        text = f"modak chose {plan.chosen.name}{expected}."
+        on = f", and went on with {settled[0]}, {settled[1]:.2f} times as fast as that" if settled is not None else ""
+        text = f"modak chose {plan.chosen.name}{expected}{on}."
     if result is None:
         return f"{text} The job has not ended, or its results were not fetched."
     if result.state != "completed":
         return f"{text} The job did not complete: {result.state.replace('_', ' ')}{_reason(result)}."
-    took = f" It took {values.seconds(result.seconds)}" if result.seconds is not None else " It completed"
-    inside = _is_inside(plan.prediction, result.seconds)
+    took = f" It took {_took(result)}" if result.seconds is not None else " It completed"
+    inside = _is_inside(plan.prediction, _ran(job))
     judged = {True: ", as predicted", False: f", outside the predicted {_between(plan.prediction)}", None: ""}[inside]
     return f"{text}{took}{judged}."
 
@@ -107,7 +108,13 @@ def job_values(job: DeployedJob) -> Iterator[Value]:
         return
     yield from trial_values(name, result)
     yield Value(name, plan.chosen.name, "end", result.state)
-    for quantity, seconds in (("measured time", result.seconds), ("time in the queue", _queued(result))):
+    tried = result.restart.seconds if result.restart is not None else None
+    times = (
+        ("measured time", result.seconds),
+        ("time of trials before the run", tried),
+        ("time in the queue", _queued(result)),
+    )
+    for quantity, seconds in times:
         if seconds is not None:
             yield Value(name, plan.chosen.name, quantity, seconds, unit="s", basis="measurement")
     tuning = result.tuning
@@ -132,27 +139,75 @@ def _figures(job: DeployedJob) -> Iterator[Figure]:
     yield Figure("Chosen", plan.chosen.name, "the default" if kept else f"in place of {plan.default}")
     gain = plan.gain or plan.prediction.gain
     settled = tried_gain(result)
-    if settled is not None:
-        levers, ratio = settled
-        yield Figure("Gain", values.times(ratio), f"tried while the job ran: {levers}", "good" if ratio > 1 else "")
+    if settled is not None and kept:
+        yield _tried_figure("Gain", settled, "")
     elif kept or gain is None:
         why = "the default runs, so nothing can be lost" if kept else "no comparison is known"
         yield Figure("Gain", values.times(1.0) if kept else "unknown", why)
     else:
         tone: Tone = "good" if gain.low > 1 else "bad" if gain.high < 1 else ""
         yield Figure("Gain", values.times(gain.ratio), f"between {gain.low:.2f} and {gain.high:.2f}", tone)
+    if settled is not None and not kept:  # what trials gained is over what was chosen, and that over the default
+        yield _tried_figure("Gain by trials", settled, f" over {plan.chosen.name}")
     label, note = CERTAINTY[plan.prediction.basis]
     yield Figure("How certain", label, note)
     if result is None:
         yield Figure("Predicted", values.seconds(plan.prediction.seconds), _between(plan.prediction))
         return
-    inside = _is_inside(plan.prediction, result.seconds)
-    note = "no time was predicted" if inside is None else f"predicted {values.seconds(plan.prediction.seconds)}"
-    if inside is not None and plan.prediction.low is not None:
-        note += f", {_between(plan.prediction)}"
+    inside = _is_inside(plan.prediction, _ran(job))
     end: Tone = "bad" if result.state != "completed" else "" if inside is None else "good" if inside else "bad"
     took = values.seconds(result.seconds) if result.state == "completed" else result.state.replace("_", " ")
-    yield Figure("Took", took, note, end)
+    yield Figure("Took", took, _note(job), end)
+
+
+def _tried_figure(label: str, settled: tuple[str, float], over: str) -> Figure:
+    levers, ratio = settled
+    return Figure(label, values.times(ratio), f"tried while the job ran{over}: {levers}", "good" if ratio > 1 else "")
+
+
+def _note(job: DeployedJob) -> str:
+    """Return what was predicted, and what of the time was none of the run that this was predicted of."""
+    plan, result = job.plan, job.result
+    if plan.prediction.seconds is None:
+        return "no time was predicted"
+    note = f"predicted {values.seconds(plan.prediction.seconds)}"
+    if plan.prediction.low is not None:
+        note += f", {_between(plan.prediction)}"
+    if _ran_otherwise(job):
+        note += f", for {plan.chosen.name}, which did not run"
+    return note + (f"; {text}" if result is not None and (text := _trials_text(result)) else "")
+
+
+def _took(result: JobResult) -> str:
+    text = _trials_text(result)
+    return values.seconds(result.seconds) + (f" ({text})" if text else "")
+
+
+def _trials_text(result: JobResult) -> str:
+    """Return how much of a job's time trials before its run took; empty without any."""
+    if result.restart is None or result.restart.seconds <= 0:
+        return ""
+    return f"trials before the run took {values.seconds(result.restart.seconds)} of it"
+
+
+def _ran(job: DeployedJob) -> float | None:
+    """Return the seconds of the run that was predicted, without what was tried before it.
+
+    None where it was not made: of trials alone, or where these chose something else.
+    """
+    result = job.result
+    if result is None or result.state != "completed" or result.seconds is None:
+        return None
+    if result.restart is None:
+        return result.seconds
+    return None if _ran_otherwise(job) else max(result.seconds - result.restart.seconds, 0.0)
+
+
+def _ran_otherwise(job: DeployedJob) -> bool:
+    """Return whether a job ran nothing but trials, or what these chose in place of what was predicted."""
+    plan, restart = job.plan, job.result.restart if job.result is not None else None
+    only = plan.restart is not None and plan.restart.only
+    return restart is not None and (only or restart.chosen not in (None, plan.chosen.name))
 
 
 def _timeline(job: DeployedJob) -> Timeline | None:
@@ -219,25 +274,25 @@ def _candidates(job: DeployedJob) -> Intervals | None:
     timed = all(prediction.seconds is not None for _, prediction in ranked[:SHOWN])
     rows = [_candidate_row(job, name, prediction, timed=timed) for name, prediction in ranked[:SHOWN]]
     more = f" The Plan has {len(ranked) - SHOWN} more." if len(ranked) > SHOWN else ""
-    took = job.result is not None and job.result.state == "completed" and job.result.seconds is not None
+    took = _ran(job) is not None
     return Intervals(
         "What could have run",
         f"{len(ranked)} ways to run the job were feasible. The chosen one stands first, then the fastest.{more}",
         ("Candidate", "Predicted time" if timed else "Gain", "Interval", "Rests on"),
         rows,
         reference=None if timed else 1.0,
-        legend="Dot: prediction. Line: its interval." + (" Bar across: what the job took." if took and timed else ""),
+        legend="Dot: prediction. Line: its interval." + (" Bar across: what the run took." if took and timed else ""),
         logarithmic=not timed,
         zero=timed,
     )
 
 
 def _candidate_row(job: DeployedJob, name: str, prediction: Prediction, *, timed: bool) -> Row:
-    plan, result = job.plan, job.result
+    plan = job.plan
     is_chosen = name == plan.chosen.name
     note = CERTAINTY[prediction.basis][0].lower() + (", default" if name == plan.default else "")
     if timed:
-        measured = result.seconds if is_chosen and result is not None and result.state == "completed" else None
+        measured = _ran(job) if is_chosen else None
         mark = Mark(prediction.seconds, prediction.low, prediction.high, measured, "chosen" if is_chosen else "")
         text, between = values.seconds(prediction.seconds), _between(prediction)
     else:

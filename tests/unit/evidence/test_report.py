@@ -27,7 +27,7 @@ from modak_deploy.evidence.report import (
 from modak_deploy.evidence.workloads import scaling_sections
 from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
-from modak_deploy.model.plan import Plan
+from modak_deploy.model.plan import Gain, Plan
 
 ATTACKS = json.loads((Path(__file__).parents[2] / "data" / "evidence" / "attacks.json").read_text())
 _TAGS = """
@@ -159,6 +159,31 @@ def test_a_failed_job_says_how_it_ended(tmp_path, plan):
 
 def test_a_job_without_a_result_is_reported_as_planned(tmp_path, plan):
     assert "The job has not ended" in page_of(write_results(tmp_path / "x", plan, None)).text
+
+
+@pytest.mark.parametrize(("chosen", "judged"), [(None, ", as predicted"), ("jemalloc", "")])
+def test_trials_before_the_run_are_none_of_the_time_that_was_predicted(tmp_path, plan, chosen, judged):
+    restart = {"chosen": chosen or plan.chosen.name, "seconds": 10.0, "gain": 1.0}
+    job = job_values(plan, seconds=21.7, ended=1795208304.3, restart=restart, tuning=None)
+    report = report_of_jobs([read_job(write_results(tmp_path / "x", plan, job))])
+    assert f"It took 21.7 s (trials before the run took 10 s of it){judged}." in report.summary
+    (took,) = [figure for figure in report.sections[0].figures if figure.label == "Took"]
+    other = f", for {plan.chosen.name}, which did not run" if chosen else ""
+    assert took.note.endswith(f"{other}; trials before the run took 10 s of it")
+    (tried,) = [value.value for value in report.values if value.quantity == "time of trials before the run"]
+    assert tried == 10.0
+
+
+def test_a_gain_by_trials_is_one_over_what_was_chosen(tmp_path):
+    plan = digits_plan(request={"numerics": "relaxed", "require_levers": ["one-thread"]})
+    gain = Gain(ratio=1.2, low=1.1, high=1.3)
+    plan = plan.model_copy(update={"default": "another", "gain": gain})
+    report = report_of_jobs([read_job(write_results(tmp_path / "x", plan, job_values(plan)))])
+    figures = {figure.label: (figure.value, figure.note) for figure in report.sections[0].figures}
+    assert figures["Gain"] == ("1.20 \N{MULTIPLICATION SIGN}", "between 1.10 and 1.30")
+    over = f"tried while the job ran over {plan.chosen.name}: keras-mixed-bfloat16"
+    assert figures["Gain by trials"] == ("1.66 \N{MULTIPLICATION SIGN}", over)
+    assert "and went on with keras-mixed-bfloat16, 1.66 times as fast as that." in report.summary
 
 
 def test_a_time_outside_of_the_interval_is_told(tmp_path, plan):
