@@ -5,18 +5,11 @@ from collections.abc import Iterator, Sequence
 from modak_deploy.catalogue.catalogue import load_catalogue
 from modak_deploy.errors import InputError
 from modak_deploy.evidence import values
+from modak_deploy.evidence.comparing import Comparison, comparisons, name_of
 from modak_deploy.evidence.marks import Mark
 from modak_deploy.evidence.view import Figure, Report, Row, Section, Table, Value
 from modak_deploy.evidence.view import Intervals as IntervalTable
-from modak_deploy.evidence.workloads import (
-    Comparison,
-    choice,
-    comparison_values,
-    comparisons,
-    name_of,
-    scaling_sections,
-    workload_section,
-)
+from modak_deploy.evidence.workloads import comparison_values, scaling_sections, workload_section
 from modak_deploy.model.measurement import Measurement, Ratio
 from modak_deploy.performance.paths import model_folder
 from modak_deploy.performance.records import load_measurements
@@ -33,7 +26,7 @@ def measured_report(store: str | None, *, workload: str | None, shipped: bool, n
         what = f"of the workload '{workload}' " if workload else ""
         raise InputError(f"nothing was measured {what}in {name}; 'modak measurements list' shows what was")
     catalogue = load_catalogue()
-    comparable = [comparison for comparison in comparisons(records, catalogue) if len(comparison.samples) > 1]
+    comparable = [comparison for comparison in comparisons(records, catalogue) if comparison.others]
     sections: list[Section] = []
     numbers: list[Value] = []
     for section, more in _regret(comparable):
@@ -71,10 +64,9 @@ def _regret(comparable: Sequence[Comparison]) -> Iterator[tuple[Section, list[Va
     """Yield what modak's rule chooses where these measurements are known, and what that is worth."""
     rows, numbers, ours, theirs = [], [], [], []
     for comparison in comparable:
-        chosen = choice(comparison)
-        fastest = min(sample.seconds for sample in comparison.samples)
-        ours.append(chosen.seconds / fastest - 1)
-        theirs.append(comparison.baseline.seconds / fastest - 1)
+        chosen, ratio = comparison.choice()
+        ours.append(comparison.best / ratio - 1)
+        theirs.append(comparison.best - 1)
         label, name = f"{comparison.title} on {comparison.hardware}", name_of(chosen.configuration)
         rows.append([label, name, values.percent(ours[-1]), values.percent(theirs[-1])])
         numbers += [

@@ -1,170 +1,26 @@
 """What was measured of a workload as a section of a report: gains, levers, containers, scaling and regret."""
 
-import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.evidence import values
+from modak_deploy.evidence.comparing import Comparison, Sample, name_of
 from modak_deploy.evidence.marks import Axes, Line, Mark, lines
 from modak_deploy.evidence.view import Drawing, Emphasis, Figure, Intervals, Part, Row, Section, Table, Tone, Value
-from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Ratio
+from modak_deploy.model.measurement import Configuration, Measurement, Ratio
 from modak_deploy.performance.laws import Point
-from modak_deploy.performance.matching import whole_seconds
 from modak_deploy.performance.scaletable import Series, layouts_of, series_of
 from modak_deploy.performance.scaling import SPARE, fit_scale
-from modak_deploy.performance.statistics import Interval, Moments, paired_ratio_interval, ratio_interval
+from modak_deploy.performance.statistics import Interval
 from modak_deploy.util.text import plural
 
 SHOWN = 40
 _GAIN_HEADS = ("Configuration", "Gain", "95 % interval", "Measured")
 
 
-@dataclass
-class Sample:
-    """All measurements of one configuration of a workload."""
-
-    configuration: Configuration
-    totals: list[float] = field(default_factory=list)
-    blocks: dict[tuple[str, int], float] = field(default_factory=dict)
-    """Times by the source and the block that they were measured in."""
-    published: list[Moments] = field(default_factory=list)
-
-    @property
-    def moments(self) -> Moments:
-        """The sample as a whole."""
-        own = [Moments.of_values(self.totals)] if self.totals else []
-        return Moments.of_parts([*own, *self.published])
-
-    @property
-    def count(self) -> str:
-        """How many runs, in words."""
-        return plural(len(self.totals), "run") if self.totals else "published mean"
-
-    @property
-    def seconds(self) -> float:
-        """Geometric mean."""
-        return math.exp(self.moments.mean)
-
-    def add(self, record: Measurement) -> None:
-        """Add the runs of a record."""
-        if record.summary is not None:
-            summary = record.summary
-            self.published.append(Moments.of_summary(summary.mean, summary.deviation, summary.count))
-            return
-        for run in record.runs:
-            total = whole_seconds(run, record)
-            self.totals.append(total)
-            if run.block is not None:
-                self.blocks[record.provenance.source, run.block] = total
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Configurations of one workload on one hardware that can be compared."""
-
-    title: str
-    hardware: str
-    samples: Sequence[Sample]
-    """The baseline first, then the fastest."""
-
-    @property
-    def baseline(self) -> Sample:
-        """What is taken for the default."""
-        return self.samples[0]
-
-
-def gain(baseline: Sample, other: Sample) -> Interval:
-    """Return how many times as fast as the baseline a sample is; by blocks where both have the same."""
-    numbers = {key: number for number, key in enumerate(sorted(baseline.blocks.keys() & other.blocks.keys()))}
-    pairs = [{numbers[key]: sample.blocks[key] for key in numbers} for sample in (baseline, other)]
-    paired = paired_ratio_interval(*pairs) if len(numbers) == len(other.totals) else None
-    return paired or ratio_interval(baseline.moments, other.moments)
-
-
-def choice(comparison: Comparison) -> Sample:
-    """Return what modak chooses where all this is known: the fastest of a certain gain, else the baseline."""
-    gains = [(sample, gain(comparison.baseline, sample)) for sample in comparison.samples[1:]]
-    return next((sample for sample, ratio in gains if ratio.low > 1), comparison.baseline)
-
-
-def comparisons(records: Iterable[Measurement | Ratio], catalogue: Catalogue) -> list[Comparison]:
-    """Return the groups of records that measured the same work on the same hardware in the same layout."""
-    groups: dict[tuple[str, ...], dict[str, Sample]] = {}
-    titles: dict[tuple[str, ...], tuple[str, str]] = {}
-    for record in records:
-        if not isinstance(record, Measurement):
-            continue
-        key = _key(record)
-        titles[key] = (_title(record), _hardware_text(record.hardware))
-        name = record.configuration.model_dump_json()
-        groups.setdefault(key, {}).setdefault(name, Sample(record.configuration)).add(record)
-    usual = {lever.name for lever in catalogue.levers.values() if lever.default}
-    compared = []
-    for key in sorted(groups):
-        samples = list(groups[key].values())
-        baseline = min(samples, key=lambda sample: _distance(sample.configuration, usual))
-        others = sorted((sample for sample in samples if sample is not baseline), key=lambda sample: sample.seconds)
-        compared.append(Comparison(*titles[key], [baseline, *others]))
-    return compared
-
-
-def _key(record: Measurement) -> tuple[str, ...]:
-    layout = record.configuration
-    return (
-        record.workload.model or "",
-        record.type,
-        record.workload.model_dump_json(),
-        record.hardware.identity("memory"),
-        f"{layout.nodes} {layout.ranks} {layout.threads}",
-        record.kind or "",
-    )
-
-
-def _distance(configuration: Configuration, usual: set[str]) -> tuple[int, ...]:
-    """Order configurations by how far they are from a run without modak."""
-    levers = [name for name in configuration.levers if name not in usual]
-    return (
-        configuration.framework is not None,
-        configuration.compiler is not None,
-        len(levers),
-        *_packing(configuration),
-    )
-
-
-def _packing(configuration: Configuration) -> tuple[int, ...]:
-    return (configuration.runtime != "native", configuration.image is not None, len(configuration.levers))
-
-
-def _title(record: Measurement) -> str:
-    work = record.workload
-    data = f" on {work.dataset}" if work.dataset else ""
-    units = f", {plural(work.units, work.unit)}"
-    layout = record.configuration
-    ranks = f", {layout.ranks} ranks on {layout.nodes} nodes" if layout.ranks > 1 else ""
-    tried = ", units tried while a job ran" if record.kind == "trial" else ""
-    return f"{work.model}{data} ({record.type.replace('_', ' ')}{units}{ranks}{tried})"
-
-
-def _hardware_text(hardware: Hardware) -> str:
-    where = hardware.accelerator or hardware.cpu_model or hardware.microarchitecture or "unknown hardware"
-    cores = f", {hardware.cores} core{'s' if hardware.cores != 1 else ''}" if hardware.cores else ""
-    return where + ("" if hardware.accelerators else cores)
-
-
-def name_of(configuration: Configuration) -> str:
-    """Return a configuration in words."""
-    parts = [configuration.image or configuration.runtime]
-    if configuration.image and configuration.runtime != "native":
-        parts = [f"{configuration.runtime} {configuration.image}"]
-    parts += [part for part in (configuration.framework, configuration.compiler) if part]
-    return " + ".join([*parts, *configuration.levers])
-
-
 def workload_section(comparison: Comparison) -> Section:
     """Return what was measured of a workload on one hardware."""
-    gains = [(sample, gain(comparison.baseline, sample)) for sample in comparison.samples[1:]]
+    gains = comparison.gains
     parts: list[Part | None] = [_gains(comparison, gains), _levers(comparison), _containers(comparison)]
     return Section(
         title=f"{comparison.title} on {comparison.hardware}",
@@ -240,7 +96,7 @@ def _levers(comparison: Comparison) -> Intervals | None:
         for lever in sorted(key[1]):
             without = samples.get((key[0], key[1] - {lever}))
             if without is not None:
-                ratio = gain(without, sample)
+                ratio = comparison.gain(without, sample)
                 rows.append((lever, ratio, name_of(without.configuration)))
     if not rows:
         return None
@@ -277,7 +133,7 @@ def _containers(comparison: Comparison) -> Intervals | None:
     for sample in comparison.samples:
         other = native.get(_bare(sample.configuration))
         if sample.configuration.runtime != "native" and other is not None:
-            ratio = gain(sample, other)
+            ratio = comparison.gain(sample, other)
             rows.append(
                 Row(
                     name_of(sample.configuration),
@@ -308,12 +164,12 @@ def _bare(configuration: Configuration) -> str:
 def comparison_values(comparison: Comparison) -> Iterator[Value]:
     """Yield the numbers of a comparison for the CSV file."""
     section = f"{comparison.title}, {comparison.hardware}"
-    for sample in comparison.samples:
+    pairs: list[tuple[Sample, Interval | None]] = [(comparison.baseline, None), *comparison.gains]
+    for sample, ratio in pairs:
         name = name_of(sample.configuration)
         yield Value(section, name, "runs", sample.count)
         yield Value(section, name, "time", sample.seconds, unit="s", basis="measurement")
-        if sample is not comparison.baseline:
-            ratio = gain(comparison.baseline, sample)
+        if ratio is not None:
             yield Value(section, name, "gain", ratio.value, ratio.low, ratio.high, "x", "measurement")
 
 

@@ -65,7 +65,7 @@ def _unsettled(evidence: Evidence, samples: Mapping[Option, Sample], chosen: Opt
     levers: set[str] = set()
     for option, sample in samples.items():
         if chosen in samples and option != chosen:
-            ratio = ratio_within(evidence.direct, samples[chosen], sample)
+            ratio = ratio_within(evidence.direct.values(), samples[chosen], sample)
             if ratio.low <= 1 and ratio.value >= PROMISING:
                 levers.update(option.levers)
     return levers
@@ -86,7 +86,7 @@ def _elsewhere(
             together = any(set(other.levers) == {*chosen.levers, name} for other in samples)
             if rest not in samples or together or any(levers[name].excludes(other) for other in beside):
                 continue
-            if ratio_within(evidence.direct, samples[rest], sample).value >= PROMISING:
+            if ratio_within(evidence.direct.values(), samples[rest], sample).value >= PROMISING:
                 names.add(name)
     return names
 

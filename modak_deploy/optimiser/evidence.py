@@ -192,7 +192,7 @@ class Evidence:
         """Return time of ``first`` over time of ``other``, from the conditions most like those at hand."""
         if first in self.direct and other in self.direct:
             a, b = self.direct[first], self.direct[other]
-            ratio = ratio_within(self.direct, a, b)
+            ratio = ratio_within(self.direct.values(), a, b)
             return Comparison(ratio, frozenset(), location_of(b.records[0]), a.tried() or b.tried())
         best: tuple[float, Setting, Comparison] | None = None
         for setting, table in self.tables.items():

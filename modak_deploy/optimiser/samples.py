@@ -1,11 +1,10 @@
 """Samples: the runs of one option in one setting, and the ratios between two of them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from modak_deploy.model.measurement import Configuration, Measurement, Ratio, Run
-from modak_deploy.optimiser.options import Option
 from modak_deploy.performance.matching import Phases
 from modak_deploy.performance.series import Folded
 from modak_deploy.performance.statistics import (
@@ -146,7 +145,7 @@ def _with_measured(tried: Interval | None, default: Sample, other: Sample) -> In
     return tried or measured or ratio_interval(default.moments(), other.moments())
 
 
-def ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sample) -> Interval:
+def ratio_within(samples: Iterable[Sample], default: Sample, other: Sample) -> Interval:
     """Return the ratio of two samples of one setting; by a third as well where each was tried beside that one.
 
     A job measures what it tries beside the best so far, and a later job beside what was known, not beside the default:
@@ -158,7 +157,7 @@ def ratio_within(samples: Mapping[Option, Sample], default: Sample, other: Sampl
         return ratio_of(default, other)
     direct = _tried_ratio(default, other)
     chains = []
-    for third in samples.values():
+    for third in samples:
         if third.blocks and third is not default and third is not other:
             if direct is not None and not _both(default, other).isdisjoint(_both(default, third)):
                 continue

@@ -4,7 +4,7 @@ import pytest
 
 from modak_deploy.catalogue import load_catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.evidence.workloads import comparisons, gain
+from modak_deploy.evidence.comparing import comparisons
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.measurement import Measurement
 from modak_deploy.optimiser import make_plan
@@ -396,5 +396,5 @@ def test_seconds_of_trials_are_those_of_all_units(records):
     last, default = records([LAST])
     assert (seconds_of(last), seconds_of(default)) == (pytest.approx(58.5), pytest.approx(108))
     ((comparison,), (series, _)) = comparisons([last, default], load_catalogue()), series_of([last, default])
-    assert gain(comparison.baseline, comparison.samples[1]).value == pytest.approx(108 / 58.5, rel=0.01)
+    assert comparison.gains[0][1].value == pytest.approx(108 / 58.5, rel=0.01)
     assert sorted(point.seconds for point in series.points) in ([pytest.approx(0.585)], [pytest.approx(1.08)])
