@@ -3,6 +3,8 @@
 import pytest
 
 from modak_deploy.evidence import values
+from modak_deploy.evidence.page import render
+from modak_deploy.evidence.view import Report
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,11 @@ from modak_deploy.evidence import values
 )
 def test_a_number_has_no_exponent(shown: str, text: str) -> None:
     assert shown == text
+
+
+def test_on_paper_nothing_is_cut_off_or_folded() -> None:
+    """Tables that can be scrolled on a screen, and lists that can be unfolded there."""
+    style = render(Report("a title", "a summary", []))
+    printed = style.partition("@media print {")[2].partition("</style>")[0]
+    assert ".scroll { overflow: visible; }" in printed and ".right { white-space: normal; }" in printed
+    assert "details::details-content { content-visibility: visible; block-size: auto; }" in printed
