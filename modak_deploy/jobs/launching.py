@@ -83,13 +83,18 @@ def config(launch: Launch, request: JobRequest, *, folder: str = ".") -> str:
         "version": VERSION,
         "record": _below(folder, posixpath.basename(RECORD)),
         "earlier": ["../attempts/*/record"],
-        "levers": [*launch.levers, *([SESSION_OPTIONS] if launch.session else [])],
-        "settings": {SESSION_OPTIONS: launch.session} if launch.session else {},
+        **switched_on(launch),
         "trials": {key: value for key, value in trials.items() if value is not None},
         **({} if launch.counts else {"counts": False}),
         **cache(launch, request),
     }
     return json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+
+def switched_on(launch: Launch) -> dict[str, object]:
+    """Return the part of the configuration that names what is on from the start."""
+    session = {SESSION_OPTIONS: launch.session} if launch.session else {}
+    return {"levers": [*launch.levers, *session], "settings": session}
 
 
 def cache(launch: Launch, request: JobRequest) -> dict[str, str]:

@@ -124,6 +124,6 @@ def _arguments(candidate: RestartCandidate) -> str:
 
 def _trial_config(launch: Launch, request: JobRequest) -> str:
     """Return the launcher's configuration for a trial: it counts, often, and tries nothing itself."""
-    config = {"version": VERSION, "record": "progress", "levers": launch.levers, "interval": 0.1}
+    config = {"version": VERSION, "record": "progress", "interval": 0.1, **launching.switched_on(launch)}
     config.update(launching.cache(launch.model_copy(update={"candidates": []}), request))
     return json.dumps(config, indent=2, sort_keys=True) + "\n"

@@ -108,6 +108,16 @@ def test_restart_trials_use_the_cache_of_the_job(levers: list[str], kept: bool, 
             assert Path(os.path.normpath(folder / text["cache"])) == tmp_path / "space" / "cache"
 
 
+def test_restart_trials_have_the_options_of_the_chosen_candidates_sessions(tmp_path: Path) -> None:
+    launch = Launch(levers=["onnxruntime-one-thread"], session={"enable_mem_pattern": False})
+    plan = RestartPlan(candidates=[RestartCandidate(name="default")], signal="launcher", budget=10, rule="the fastest")
+    made = replace(with_launch(requested(["python3"], tmp_path), launch), restart=plan)
+    files = restarting.files(made)
+    run, trial = (json.loads(files[f"restart/0.{end}"]) for end in ("json", "trial.json"))
+    assert [trial[key] for key in ("levers", "settings")] == [run[key] for key in ("levers", "settings")]
+    assert trial["settings"]
+
+
 def test_cache_is_beside_the_jobs(run: Run, tmp_path: Path) -> None:
     text = "from modak_launch import session; print(session.current().config.cache)"
     _, result, output = run(text, launch=Launch(trials="live", candidates=["pytorch-compile"]))
