@@ -15,7 +15,7 @@ from modak_deploy.jobs.control import JobInput, Jobs
 from modak_deploy.jobs.files import LocalSource
 from modak_deploy.model.job import JobResult
 from modak_deploy.model.plan import Launch, Plan
-from modak_deploy.model.trials import RestartCandidate, RestartPlan, RestartResult
+from modak_deploy.model.trials import RestartCandidate, RestartPlan, RestartResult, Signal
 from modak_deploy.optimiser import changes
 from modak_deploy.optimiser.launching import launcher_counts
 from modak_deploy.optimiser.planner import chosen_location
@@ -114,9 +114,7 @@ class Search:
         self._results, self._say, self._options = results, say, options or Options()
         self._realise, self._store, self._record_asked, self._dry = realise, store, record, dry
         location = chosen_location(self._plan, catalogue)
-        launch = Launch(levers=[]) if launcher_counts(self._deployment, location) else None
-        if launch is not None and self._plan.chosen.launch is not None:
-            launch = launch.model_copy(update={"levers": self._plan.chosen.launch.levers})
+        launch = _launch(self._plan.chosen.launch, counts=launcher_counts(self._deployment, location))
         self._plan = changes.with_launch(self._plan, launch)
         self._check()
         self._space = space_of(self._deployment, self._plan, location, catalogue)
@@ -129,7 +127,7 @@ class Search:
         """Raise InputError for what cannot be searched."""
         if reason := obstacle(self._deployment):
             raise InputError(f"modak tune: {reason}")
-        if signal_of(self._deployment, self._plan.chosen.launch) is None:
+        if self._signal is None:
             raise InputError(f"modak tune: {NO_SIGNAL}")
         if self._plan.application.secret_environment:
             raise InputError("not supported by 'modak tune'", key="application.secret_environment")
@@ -233,9 +231,13 @@ class Search:
         return self._space.candidate(point).name
 
     @property
+    def _signal(self) -> Signal | None:
+        launch = self._plan.chosen.launch
+        return signal_of(self._deployment, launch if launch is not None and launch.counts else None)
+
+    @property
     def _units(self) -> int | None:
-        signal = signal_of(self._deployment, self._plan.chosen.launch)
-        return None if signal is None else units_of(self._deployment, signal)
+        return None if self._signal is None else units_of(self._deployment, self._signal)
 
     def _job(self, name: str, candidates: Sequence[RestartCandidate], *, rounds: int) -> RestartResult:
         """Return what a job measured of the candidates; one that was submitted before is followed, or read."""
@@ -267,11 +269,10 @@ class Search:
 
     def _round_plan(self, name: str, candidates: Sequence[RestartCandidate], rounds: int) -> Plan:
         plan, budget = self._plan, self._options.budget
-        signal = signal_of(self._deployment, plan.chosen.launch)
         chosen = plan.chosen
         default = RestartCandidate(name=chosen.name, levers=chosen.levers, engine=chosen.engine)
         restart = RestartPlan(
-            signal=signal or "output",
+            signal=self._signal or "output",
             **run_of(self._deployment, chosen, self._catalogue),
             budget=budget,
             units=self._units,
@@ -316,6 +317,12 @@ def _doubt(name: str, slow: Sequence[float], fast: Sequence[float]) -> str | Non
     if smallest * (1 - NOISE) > 1:
         return None
     return f"in fresh runs {name} was {smallest:.2f} to {largest:.2f} times as fast, no clear gain"
+
+
+def _launch(chosen: Launch | None, *, counts: bool) -> Launch | None:
+    """Return what trials need of the launcher: that it counts, and what is on in the chosen candidate."""
+    levers, session = (chosen.levers, chosen.session) if chosen is not None else ([], {})
+    return Launch(counts=counts, levers=levers, session=session) if counts or levers or session else None
 
 
 def _base(file: Path, plan: Plan) -> Plan:

@@ -88,7 +88,7 @@ def space_of(deployment: Deployment, plan: Plan, location: Location, catalogue: 
         required = catalogue.groups[group].required and catalogue.groups[group].framework == location.framework
         first = chosen.get(group, NONE)
         choices = list(dict.fromkeys([first, *([] if required else [NONE]), *usable]))
-        if len(choices) > 1 and not (group == "allocator" and plan.chosen.preload):
+        if len(choices) > 1 and not (first != NONE and _stays(catalogue.levers[first].run)):
             groups[group] = choices
         elif first != NONE:
             groups[group] = [first]
@@ -114,6 +114,11 @@ def _seeds(plan: Plan, catalogue: Catalogue, groups: Mapping[str, Sequence[str]]
         point = dict.fromkeys(groups, NONE) | {catalogue.levers[name].group: name for name in candidate.levers}
         if point != start and all(choice in groups.get(group, ()) for group, choice in point.items()):
             yield point
+
+
+def _stays(run: Run) -> bool:
+    """Return whether what a chosen lever does cannot be taken back when a process starts."""
+    return bool(run.preload) or _needs_more(run)
 
 
 def _needs_more(run: Run) -> bool:
