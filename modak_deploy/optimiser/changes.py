@@ -24,6 +24,12 @@ def with_launch(plan: Plan, launch: Launch | None) -> Plan:
     return plan.model_copy(update={"chosen": plan.chosen.model_copy(update={"launch": launch})})
 
 
+def with_threads(plan: Plan, threads: int | None) -> Plan:
+    """Return the Plan with so many cores reserved for each rank."""
+    resources = plan.chosen.resources.model_copy(update={"threads": threads})
+    return plan.model_copy(update={"chosen": plan.chosen.model_copy(update={"resources": resources})})
+
+
 def only_trials(plan: Plan, restart: RestartPlan, *, name: str, wall_time: int) -> Plan:
     """Return the Plan of a job that carries out trials and not the program itself; ``wall_time`` is in seconds."""
     return plan.model_copy(

@@ -6,7 +6,7 @@ from modak_deploy.catalogue.effects import Cores
 from modak_deploy.errors import InfeasibleError, TargetError
 from modak_deploy.model.base import SchedulerName
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.model.nodes import node_of_plan
+from modak_deploy.model.nodes import node_of_plan, partition_of
 from modak_deploy.model.plan import Plan, Resources
 from modak_deploy.model.target import Facts, Node, Partition
 from modak_deploy.util.text import plural
@@ -53,6 +53,11 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     _check_gpus(deployment, where, node, partition)
     _check_limits(deployment, where, node, partition)
     return resources
+
+
+def asked_resources(plan: Plan) -> Resources:
+    """Return what the job of a Plan would reserve whatever levers were chosen."""
+    return resources_of(plan.asked, node_of_plan(plan), partition_of(plan.asked, plan.facts))
 
 
 def cores_of(deployment: Deployment, node: Node) -> Cores:

@@ -19,6 +19,7 @@ from modak_deploy.model.trials import RestartCandidate, RestartPlan, RestartResu
 from modak_deploy.optimiser import changes
 from modak_deploy.optimiser.launching import launcher_counts
 from modak_deploy.optimiser.planner import chosen_location
+from modak_deploy.optimiser.resources import asked_resources
 from modak_deploy.optimiser.restarting import NO_SIGNAL, TOLERANCE, obstacle, run_of, signal_of, units_of
 from modak_deploy.performance.recording import add_results
 from modak_deploy.tuning.space import Point, space_of
@@ -118,6 +119,8 @@ class Search:
         self._plan = changes.with_launch(self._plan, launch)
         self._check()
         self._space = space_of(self._deployment, self._plan, location, catalogue)
+        if self._space.counts_threads:  # what was chosen reserves no cores but for the threads that it has itself
+            self._plan = changes.with_threads(self._plan, asked_resources(self._plan).threads)
         name = hashlib.sha256(repr(sorted(self._space.groups.items())).encode()).hexdigest()[:16]
         self._study = Study(folder / f"{key}.journal", name, self._space)
         self._recorded = 0

@@ -40,6 +40,13 @@ class Space:
             size *= len(choices)
         return size
 
+    @property
+    def counts_threads(self) -> bool:
+        """Whether its points differ in the number of threads."""
+        levers = self._enumerator.catalogue.levers
+        several = (choices for choices in self.groups.values() if len(choices) > 1)
+        return any(name != NONE and levers[name].threads is not None for choices in several for name in choices)
+
     def levers(self, point: Point) -> LeverSet:
         """Return a point's levers in the catalogue's order."""
         return tuple(sorted((name for name in point.values() if name != NONE), key=lambda name: self.order[name]))

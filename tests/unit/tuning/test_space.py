@@ -104,6 +104,14 @@ def test_a_chosen_lever_that_starts_the_program_stays(searched: Make) -> None:
     assert len(space.groups["threads"]) > 2, "others can be changed"
 
 
+def test_numbers_of_threads_are_tried_with_the_cores_that_they_use(searched: Make) -> None:
+    target = Target()
+    made = searched(target)
+    assert "alone" in made._plan.chosen.levers
+    made.run()
+    assert {request.resources.threads for request in target.requests.values()} == {8}
+
+
 @pytest.mark.parametrize("counts", [True, False])
 def test_what_is_on_in_the_chosen_candidate_is_on_in_trials(counts: bool) -> None:
     chosen = Launch(trials="live", levers=["a"], candidates=["b"], session={"enable_mem_pattern": False})
