@@ -118,6 +118,8 @@ class RestartPlan(Model):
     """Largest relative difference of a captured value from the default's."""
     only: bool = False
     """The program itself is not run afterwards: the job is a part of ``modak tune``."""
+    search: Line | None = Field(default=None, exclude_if=lambda value: value is None)
+    """When the search began that the job is a part of: what an earlier one measured is measured again."""
     window: float = Field(default=1.0, gt=0, le=3600)
     """Seconds for which a steady rate is measured at least."""
     rounds: Positive = 1

@@ -83,9 +83,9 @@ def tune(
 
 
 def _copied(folder: Path, plan: Plan, copy: Path) -> Path:
-    """Return a folder with copies of what is kept of a Plan's search."""
+    """Return a folder with copies of what is kept of the searches for what a Plan was asked for."""
     copy.mkdir()
-    for file in folder.glob(f"{plan.inputs[:16]}.*"):
+    for file in folder.glob(f"{plan.inputs[:16]}-*"):
         if file.is_file() and file.suffix in (".json", ".journal"):
             shutil.copy(file, copy)
     return copy

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 from modak_deploy.catalogue.catalogue import Catalogue
+from modak_deploy.engines.registry import package_of
 from modak_deploy.errors import InputError, JobError, ModakError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import JobInput, Jobs
 from modak_deploy.jobs.files import LocalSource
 from modak_deploy.model.job import JobResult
+from modak_deploy.model.nodes import node_of_plan
 from modak_deploy.model.plan import Launch, Plan
 from modak_deploy.model.trials import RestartCandidate, RestartPlan, RestartResult, Signal
 from modak_deploy.optimiser import changes
@@ -24,6 +26,7 @@ from modak_deploy.optimiser.restarting import NO_SIGNAL, TOLERANCE, obstacle, ru
 from modak_deploy.performance.recording import add_results
 from modak_deploy.tuning.space import Point, space_of
 from modak_deploy.tuning.study import Study
+from modak_deploy.util.digest import sha256_of
 from modak_deploy.util.files import PRIVATE, write_atomically
 from modak_deploy.util.text import plural
 
@@ -108,7 +111,7 @@ class Search:
         Without ``record`` nothing is added to the ``store``.
         With ``dry`` nothing is submitted or recorded: WouldSubmit where the search has not come to its end.
         """
-        key = plan.inputs[:16]
+        key = _key(plan, catalogue)
         self._plan = _base(folder / f"{key}.plan.json", plan)
         self._deployment = self._plan.asked
         self._catalogue, self._jobs, self._sources = catalogue, jobs, sources
@@ -281,6 +284,7 @@ class Search:
             units=self._units,
             tolerance=TOLERANCE[plan.request.numerics],
             only=True,
+            search=plan.created,
             rounds=rounds,
             candidates=[default, *candidates],
             rule=_RULE,
@@ -320,6 +324,25 @@ def _doubt(name: str, slow: Sequence[float], fast: Sequence[float]) -> str | Non
     if smallest * (1 - NOISE) > 1:
         return None
     return f"in fresh runs {name} was {smallest:.2f} to {largest:.2f} times as fast, no clear gain"
+
+
+def _key(plan: Plan, catalogue: Catalogue) -> str:
+    """Return what a search is kept by: what was asked, and with what levers, software and hardware it is made.
+
+    What was measured before one of these changed is none of the same search.
+    """
+    node, framework = node_of_plan(plan), plan.application.framework
+    names = {"python", *([package_of(framework.name)] if framework else [])}
+    names |= {name for lever in catalogue.levers.values() for name in lever.when.packages}
+    names |= {other for name in names for other in catalogue.packages.get(name, ())}
+    made_with = {
+        "catalogue": catalogue.version,
+        "packages": {name: version for name, version in plan.facts.packages.items() if name in names},
+        "glibc": plan.facts.glibc,
+        "processor": [node.microarchitecture, node.cpu_model, node.cores],
+        "accelerators": [entry.model for entry in node.accelerators],
+    }
+    return f"{plan.inputs[:16]}-{sha256_of(made_with)[:16]}"
 
 
 def _launch(chosen: Launch | None, *, counts: bool) -> Launch | None:

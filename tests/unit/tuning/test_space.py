@@ -18,7 +18,7 @@ from modak_deploy.model.trials import RestartResult, RestartTrial
 from modak_deploy.optimiser import make_plan
 from modak_deploy.performance.records import Table
 from modak_deploy.tuning import search
-from modak_deploy.tuning.search import Options, Search
+from modak_deploy.tuning.search import Options, Outcome, Search
 
 MINE = """version: 1
 groups:
@@ -118,3 +118,26 @@ def test_what_is_on_in_the_chosen_candidate_is_on_in_trials(counts: bool) -> Non
     launch = search._launch(chosen, counts=counts)
     assert launch == Launch(counts=counts, levers=["a"], session={"enable_mem_pattern": False})
     assert (search._launch(None, counts=counts) is None) != counts
+
+
+def outcome(made: Search, target: Target) -> tuple[Outcome, int]:
+    """Return what a search comes to, and how many jobs it submits."""
+    before = len(target.requests)
+    return made.run(), len(target.requests) - before
+
+
+def test_a_search_on_other_software_is_another_one(searched: Make) -> None:
+    target = Target()
+    first, jobs = outcome(searched(target), target)
+    assert first.changed and jobs == 1
+    assert outcome(searched(target, month=2), target)[1] == 0, "the same, which has ended"
+    assert outcome(searched(target, month=2, packages={"torch": "2.1.0", "left-pad": "1.0"}), target)[1] == 0
+    later, jobs = outcome(searched(target, month=2, packages={"torch": "2.9.0"}), target)
+    assert later.changed and jobs == 1
+    assert not outcome(searched(target, month=3), target)[0].changed, "nor is the first one forgotten"
+
+
+def test_a_search_whose_state_was_removed_measures_anew(searched: Make) -> None:
+    target = Target()
+    outcome(searched(target), target)
+    assert outcome(searched(target, month=2, folder="emptied"), target)[1] == 1
