@@ -1,16 +1,14 @@
-"""What a user sees of jobs while they are waited for, one line each; whoever shows it decides where."""
+"""What a user sees of jobs while they are waited for, and at their end; whoever shows it decides where."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from modak_deploy.jobs.job import Job
 from modak_deploy.jobs.restarted import lines as restart_lines
 from modak_deploy.jobs.settings import Reporter
+from modak_deploy.jobs.shown import JobLines
 from modak_deploy.jobs.tuning import lines as tuning_lines
 from modak_deploy.model.job import JobResult
-from modak_deploy.schedulers.base import QueueState
-from modak_deploy.terminal import excerpt, lines
-from modak_deploy.util.units import clock
+from modak_deploy.terminal import excerpt
 
 METRICS = 50
 """Metrics of a job that are shown; its result has all of them."""
@@ -23,21 +21,6 @@ class EndReporter(Reporter, Protocol):
 
     def end(self, result: JobResult) -> None:
         """A job has ended, and its results are fetched."""
-
-
-def state_text(job: Job, state: QueueState) -> str:
-    """Return the state of a job in one line."""
-    parts = [f"job {job.id}: {state.state}"]
-    if state.reason:
-        parts.append(f"({state.reason})")
-    if state.start:
-        parts.append(f"expected to start at {state.start}")
-    if state.elapsed is not None:
-        limit = f" of {clock(state.limit)}" if state.limit else ""
-        parts.append(f"after {clock(state.elapsed)}{limit}")
-    if state.nodes:
-        parts.append(f"on {', '.join(state.nodes)}")
-    return " ".join(parts)
 
 
 def end_lines(result: JobResult) -> Iterator[str]:
@@ -68,24 +51,8 @@ def not_fetched(results: Sequence[JobResult]) -> list[str]:
     return [*sentences[:WARNINGS], *more]
 
 
-class LineReporter:
-    """Gives each event to ``write`` as one line."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-
-    def state(self, job: Job, state: QueueState) -> None:
-        """See modak_deploy.jobs.settings.Reporter."""
-        self._write(state_text(job, state))
-
-    def notice(self, text: str) -> None:
-        """See modak_deploy.jobs.settings.Reporter."""
-        self._write(text)
-
-    def output(self, job: Job, text: str) -> None:
-        """See modak_deploy.jobs.settings.Reporter."""
-        for line in lines(text):
-            self._write(f"job {job.id} | {line}")
+class LineReporter(JobLines):
+    """Gives each event to ``write`` as one line, the end of a job included."""
 
     def end(self, result: JobResult) -> None:
         """See EndReporter."""

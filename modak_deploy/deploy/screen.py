@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from modak_deploy.deploy.progress import LineReporter, state_text
+from modak_deploy.deploy.progress import LineReporter
 from modak_deploy.jobs.job import Job
+from modak_deploy.jobs.shown import state_text, to_stderr
 from modak_deploy.model.job import ENDS, JobState
 from modak_deploy.schedulers.base import QueueState
 from modak_deploy.terminal import lines, visible
@@ -58,8 +59,7 @@ class Screen:
     def progress(self, text: str) -> None:
         """Write a line of what happens, with its time."""
         if self._live is None:
-            sys.stderr.write(f"{time.strftime('%H:%M:%S')} {visible(text)}\n")
-            sys.stderr.flush()
+            to_stderr(text)
             return
         from rich.text import Text
 

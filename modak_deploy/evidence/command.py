@@ -11,15 +11,15 @@ from modak_deploy.documents import check, folders
 from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.evidence.protocol import Protocol
 from modak_deploy.evidence.report import report_of_measurements, report_of_results, write_report
+from modak_deploy.jobs.shown import JobLines, to_stderr
 from modak_deploy.model.base import parse_duration
 from modak_deploy.performance.paths import store_in_use
+from modak_deploy.util.text import plural
 
 if TYPE_CHECKING:
     from modak_deploy.evidence.configurations import Wanted
     from modak_deploy.evidence.finished import Finished
     from modak_deploy.evidence.study import Study
-    from modak_deploy.jobs.job import Job
-    from modak_deploy.schedulers.base import QueueState
 
 
 def write(folder: Path | None, *, output: Path, store: str | None, workload: str | None, shipped: bool) -> None:
@@ -75,14 +75,14 @@ def benchmark(
         except (InputError, InfeasibleError, TargetError) as error:
             raise error.located(description.locate) from None
         names = ", ".join(plan.chosen.name for plan in prepared.configurations)
-        sys.stdout.write(f"{len(prepared.configurations)} configurations: {names}\n")
-        finished, _ = carry_out(prepared, transport, folder.absolute(), reporter=Progress())
+        sys.stdout.write(f"{plural(len(prepared.configurations), 'configuration')}: {names}\n")
+        finished, _ = carry_out(prepared, transport, folder.absolute(), reporter=JobLines(to_stderr))
     lines = list(table_lines(finished))
     page = finished.folder / "report.html"
     write_report(report_of_results(finished.folder), page)
     lines.append(f"written: {page}")
     if record:
-        lines.append(recorded(finished, _say))
+        lines.append(recorded(finished, to_stderr))
     answer({"benchmark": finished, "page": page}, "\n".join(lines))
 
 
@@ -92,17 +92,12 @@ def carry_out_study(study: "Study", results: Path, work: Path) -> None:
     from modak_deploy.evidence.study import carry_out
 
     studies = []
-    for finished in carry_out(study, results, work, _say):
+    for finished in carry_out(study, results, work, to_stderr):
         sys.stdout.write("\n" + "\n".join(table_lines(finished)) + "\n")
         studies.append(finished)
     page = results / "report.html"
     write_report(report_of_results(results), page)
     answer({"benchmarks": studies, "page": page}, f"written: {page}")
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def recorded(finished: "Finished", notice: Callable[[str], None]) -> str:
@@ -135,20 +130,3 @@ def protocol_of(options: Mapping[str, object]) -> Protocol:
     if protocol.most < protocol.least:
         raise InputError(f"most: {protocol.most} rounds are fewer than the least, {protocol.least}")
     return protocol
-
-
-class Progress:
-    """Shows what happens to the benchmark's job, one line each."""
-
-    def state(self, job: "Job", state: "QueueState") -> None:
-        """See modak_deploy.jobs.settings.Reporter."""
-        sys.stdout.write(f"job {job.id}: {state.state}{f' ({state.reason})' if state.reason else ''}\n")
-
-    def notice(self, text: str) -> None:
-        """See modak_deploy.jobs.settings.Reporter."""
-        sys.stdout.write(f"{text}\n")
-
-    def output(self, job: "Job", text: str) -> None:
-        """See modak_deploy.jobs.settings.Reporter."""
-        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
-        sys.stdout.flush()

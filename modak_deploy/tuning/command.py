@@ -16,6 +16,7 @@ from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs.control import Jobs
 from modak_deploy.jobs.settings import Reporter
+from modak_deploy.jobs.shown import JobLines, to_stderr
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Plan
 from modak_deploy.performance.paths import data_folder, store_in_use
@@ -119,8 +120,9 @@ def write_tuning(
                 connect(deployment.target, config, stack),
                 search=paths,
                 results=results or Path(documented.results).expanduser(),
-                say=_print,
+                say=to_stderr,
                 options=options,
+                reporter=JobLines(to_stderr),
                 default_python=sys.executable if deployment.target.host is None else None,
                 record=documented.record is not False,
             )
@@ -128,11 +130,6 @@ def write_tuning(
             raise error.located(description.locate) from None
     text = "\n".join(lines(plan, outcome)) if outcome is not None else ""
     answer({"name": plan.name, "target": plan.target.name, "outcome": outcome}, text)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def lines(plan: Plan, outcome: Outcome) -> Iterator[str]:
