@@ -138,7 +138,8 @@ def paired_ratio_interval(baseline: Mapping[_Block, float], other: Mapping[_Bloc
     if len(common) < 3:
         return None
     logs = [math.log(baseline[block]) - math.log(other[block]) for block in common]
-    return _interval(statistics.fmean(logs), t975(len(logs) - 1) * math.sqrt(variance(logs) / len(logs)))
+    spread = max(variance(logs), 2 * _LEAST_VARIANCE)  # of a difference of two times
+    return _interval(statistics.fmean(logs), t975(len(logs) - 1) * math.sqrt(spread / len(logs)))
 
 
 def grouped_ratio_interval(

@@ -77,6 +77,13 @@ def test_equal_times_in_groups_make_no_ratio_certain():
     assert ratio.low < 1 < ratio.high
 
 
+def test_equal_times_in_blocks_make_no_ratio_certain():
+    ratio = paired_ratio_interval(dict.fromkeys(range(3), 1.20), dict.fromkeys(range(3), 1.19))
+    assert ratio.low < 1 < ratio.value
+    surely = paired_ratio_interval(dict.fromkeys(range(3), 1.20), dict.fromkeys(range(3), 1.10))
+    assert surely.low > 1.05
+
+
 @pytest.mark.parametrize("other", [{}, {3: [1.0, 2.0]}, {1: []}, {1: [1.0]}])
 def test_groups_without_a_spread_have_no_ratio(other):
     assert grouped_ratio_interval({1: [1.0], 2: [1.0, 2.0]}, other) is None
