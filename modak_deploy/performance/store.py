@@ -35,6 +35,8 @@ from modak_deploy.performance.storedrows import columns_of, values_of
 _MODULUS = 2**256
 _MAKING = 0x6D6F64616B
 """Number of the lock under which tables are made."""
+_Fresh = tuple[str, tuple[str, Measurement | Ratio]]
+"""A record with its line, by the digest of it."""
 _tables = sa.MetaData()
 _measurement = sa.Table(
     "modak_measurement",
@@ -263,7 +265,7 @@ class Store:
             stored = set(_in_parts(connection, list(lines)))
             fresh = {digest: pair for digest, pair in lines.items() if digest not in stored}
             before = _identities(connection, (record for _, record in fresh.values()), self.name)
-            fresh = {digest: pair for digest, pair in fresh.items() if identity_of(pair[1]) not in before}
+            fresh = dict(_once(fresh.items(), before))
             pairs: list[tuple[int, Measurement | Ratio]] = []
             for digest, (line, record) in fresh.items():
                 inserted = connection.execute(sa.insert(_measurement), columns_of(record, digest, line, now))
@@ -327,6 +329,17 @@ class Store:
         value = f"{(int(self._sum(connection), 16) + amount) % _MODULUS:x}"
         connection.execute(sa.update(_state).where(_state.c.key == "sum").values(value=value))
         return value
+
+
+def _once(records: Iterable[_Fresh], before: set[Identity]) -> Iterator[_Fresh]:
+    """Yield the records of which none has the identity of one that is there, or of another of them."""
+    seen = set(before)
+    for digest, pair in records:
+        identity = identity_of(pair[1])
+        if identity is None or identity not in seen:
+            yield digest, pair
+        if identity is not None:
+            seen.add(identity)
 
 
 def _with_driver(url: str) -> str:

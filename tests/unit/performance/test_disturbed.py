@@ -170,3 +170,10 @@ def test_a_record_of_a_later_version_keeps_nothing_from_being_recorded(records, 
         connection.execute("""UPDATE modak_measurement SET document = '{"newfield": 1, ' || substr(document, 2)""")
     later = first.model_copy(update={"runs": [run.model_copy(update={"time": 1795000000}) for run in first.runs]})
     assert Store(address).add([later]) == (1, 0)
+
+
+def test_a_job_that_two_versions_have_recorded_counts_once_in_one_import(records, tmp_path: Path):
+    (default,) = records([], load=0.0)
+    later = default.model_copy(update={"hardware": default.hardware.model_copy(update={"bf16": "vector"})})
+    store = Store(f"sqlite:///{tmp_path}/store.sqlite")
+    assert store.add([default, later]) == (1, 1)
