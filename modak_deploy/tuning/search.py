@@ -178,7 +178,9 @@ class Search:
 
     def _round(self, number: int, points: Sequence[Point]) -> None:
         candidates = [self._space.candidate(point) for point in points]
-        measured = self._job(f"{number}", candidates, rounds=1)
+        # As when it was begun: with another its job would be another one, beside that in the queue.
+        budget = self._study.budget(number, self._options.budget)
+        measured = self._job(f"{number}", candidates, rounds=1, budget=budget)
         default = _time(measured, self._plan.chosen.name, self._units)
         if default is None:
             for point in points:  # the next call measures them in another round: this one stays as it is
@@ -208,7 +210,8 @@ class Search:
         winner, levers, gain, low, high = default, list(self._plan.chosen.levers), 1.0, 1.0, 1.0
         if results and results[0][0] < 1 - NOISE:
             best = self._space.candidate(results[0][2])
-            measured = self._job("confirm", [best], rounds=self._options.confirm)
+            rounds, budget = self._options.confirm, self._options.budget
+            measured = self._job("confirm", [best], rounds=rounds, budget=budget)
             slow, fast = _times(measured, default, self._units), _times(measured, best.name, self._units)
             if doubt := _doubt(best.name, slow, fast):
                 reason += f"; {doubt}"
@@ -245,9 +248,9 @@ class Search:
     def _units(self) -> int | None:
         return None if self._signal is None else units_of(self._deployment, self._signal)
 
-    def _job(self, name: str, candidates: Sequence[RestartCandidate], *, rounds: int) -> RestartResult:
+    def _job(self, name: str, candidates: Sequence[RestartCandidate], *, rounds: int, budget: int) -> RestartResult:
         """Return what a job measured of the candidates; one that was submitted before is followed, or read."""
-        plan = self._round_plan(name, candidates, rounds)
+        plan = self._round_plan(name, candidates, rounds, budget)
         realise = self._realise
         realise_image = (
             None if realise is None or plan.chosen.image is None else lambda directory: realise(plan, directory)
@@ -273,8 +276,8 @@ class Search:
         self._record(fetched)
         return fetched.restart
 
-    def _round_plan(self, name: str, candidates: Sequence[RestartCandidate], rounds: int) -> Plan:
-        plan, budget = self._plan, self._options.budget
+    def _round_plan(self, name: str, candidates: Sequence[RestartCandidate], rounds: int, budget: int) -> Plan:
+        plan = self._plan
         chosen = plan.chosen
         default = RestartCandidate(name=chosen.name, levers=chosen.levers, engine=chosen.engine)
         restart = RestartPlan(

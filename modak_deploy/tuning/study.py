@@ -139,6 +139,13 @@ class Study:
         """How many rounds were begun."""
         return 1 + max((trial.user_attrs.get(_ROUND, -1) for trial in self._study.trials), default=-1)
 
+    def budget(self, number: int, offered: int) -> int:
+        """Return the seconds of a round's trials: those ``offered`` when it was begun."""
+        key = f"budget-{number}"
+        if key not in self._study.user_attrs:
+            self._study.set_user_attr(key, offered)
+        return int(self._study.user_attrs[key])
+
     def propose(self, count: int) -> list[Point]:
         """Return up to ``count`` new points for the next round; fewer, or none, where the space is exhausted."""
         number = self.rounds

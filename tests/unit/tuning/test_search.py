@@ -277,3 +277,14 @@ def test_the_end_is_told(search: Callable[..., Search]) -> None:
     made = search(Target(COST))
     told = list(lines(made._plan, made.run()))
     assert any("times as fast as as-is, in fresh runs" in line for line in told)
+
+
+def test_a_round_that_was_begun_goes_on_with_its_budget(search: Callable[..., Search]) -> None:
+    """With another one its job would be submitted once more, beside that in the queue."""
+    target = Target(COST, die_in=2)
+    with pytest.raises(KeyboardInterrupt):
+        search(target, Options(rounds=3)).run()
+    search(target, Options(rounds=3, budget=300)).run()
+    budgets = {plan.name: plan.restart.budget for plan in target.plans if plan.restart}
+    assert len(budgets) == len(target.plans)
+    assert list(budgets.values()) == [120, 120, 300, 300]
