@@ -93,8 +93,18 @@ def _refit() -> None:
     keep_current(partial(typer.echo, err=True))
 
 
+def _check_origin(context: typer.Context, shipped: bool) -> None:
+    """Raise InputError where a store is named on the command line and what modak ships is asked for."""
+    source = context.get_parameter_source("store")
+    if shipped and source is not None and source.name == "COMMANDLINE":
+        from modak_deploy.errors import InputError
+
+        raise InputError("--shipped cannot be combined with --store")
+
+
 @measurements.command()
 def export(
+    context: typer.Context,
     output: Annotated[Path | None, typer.Argument(metavar="FILE", help="Standard output when absent, or -.")] = None,
     workload: Workload = None,
     shipped: Annotated[
@@ -107,6 +117,7 @@ def export(
     from modak_deploy.performance.listing import export_lines
     from modak_deploy.util.files import write_atomically
 
+    _check_origin(context, shipped)
     lines = list(export_lines(store, workload=workload, shipped=shipped))
     text = "".join(lines)
     if output is None or str(output) == "-":
@@ -124,6 +135,7 @@ def export(
 
 @measurements.command("list")
 def list_records(
+    context: typer.Context,
     workload: Workload = None,
     shipped: Annotated[
         bool, typer.Option("--shipped", help="The measurements that ship with modak, in place of the store.")
@@ -134,6 +146,7 @@ def list_records(
     """List records, one on each line, with the median seconds of their runs."""
     from modak_deploy.performance.listing import list_lines, listed
 
+    _check_origin(context, shipped)
     if as_json:
         typer.echo(json.dumps(listed(store, workload=workload, shipped=shipped), indent=2, ensure_ascii=False))
         return

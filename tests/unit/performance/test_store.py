@@ -228,6 +228,12 @@ def test_what_ships_is_listed_without_a_store(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("command", ["list", "export"])
+def test_what_ships_is_in_no_store(command):
+    with pytest.raises(InputError, match="--shipped cannot be combined with --store"):
+        run(command, "--shipped", "--store", "sqlite:////nowhere/store.sqlite")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
