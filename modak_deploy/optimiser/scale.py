@@ -12,7 +12,7 @@ from modak_deploy.model.measurement import Measurement, Ratio
 from modak_deploy.model.plan import Basis, Resources
 from modak_deploy.optimiser.evidence import location_differences
 from modak_deploy.optimiser.options import LeverSet, Location, Option
-from modak_deploy.performance.matching import Work, differences, whole_seconds
+from modak_deploy.performance.matching import Work, differences, seconds_of_units
 from modak_deploy.performance.scaling import Point, ScaleModel, amdahl, fit_scale
 from modak_deploy.performance.series import Folded, Observation
 from modak_deploy.performance.statistics import Interval
@@ -240,12 +240,12 @@ def _points(observation: Measurement | Folded, work: Work) -> Iterator[Point]:
     """Yield the record's time for the work's number of units; of a series those of its newest runs."""
     record = _of(observation)
     ours, theirs = work.workload, record.workload
-    totals = [whole_seconds(run, record) for run in record.runs if run.total is not None]
+    totals = [seconds_of_units(run, record, ours.units) for run in record.runs if run.total is not None]
     if record.summary is not None:
-        totals = [record.summary.mean]
+        totals = [record.summary.mean * ours.units / theirs.units]
     elif totals and not isinstance(observation, Folded):
         totals = [statistics.median(totals)]
     c = record.configuration
     for seconds in totals:
         size = float(theirs.samples or ours.samples or 1)
-        yield Point(c.nodes, c.ranks, c.threads or 1, seconds * ours.units / theirs.units, size)
+        yield Point(c.nodes, c.ranks, c.threads or 1, seconds, size)

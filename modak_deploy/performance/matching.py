@@ -189,6 +189,17 @@ def whole_seconds(run: Run, record: Measurement) -> float:
     return run.total if run.total is not None else (run.first or 0.0) + sum(run.later)
 
 
+def seconds_of_units(run: Run, record: Measurement, units: int) -> float:
+    """Return the seconds of a run of so many units of the same size: what is done once does not grow with them.
+
+    Where nobody told the phases apart, the whole is taken to grow.
+    """
+    parts = own_phases(run, record)
+    if parts.distinguished and units != record.workload.units:
+        return parts.start + parts.compile + parts.steady * units
+    return whole_seconds(run, record) * units / record.workload.units
+
+
 def same_length(record: Measurement, work: Work) -> bool:
     """Tell whether the phases of a run are the same with the units and samples of ``work`` as with its own."""
     return _is_as_long(record.workload, work.workload)

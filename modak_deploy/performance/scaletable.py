@@ -9,7 +9,7 @@ from typing import Any
 from modak_deploy.errors import InputError
 from modak_deploy.model.measurement import Measurement, Ratio
 from modak_deploy.performance.laws import Point
-from modak_deploy.performance.matching import cores_of, whole_seconds
+from modak_deploy.performance.matching import cores_of, seconds_of_units
 from modak_deploy.performance.records import Measurements
 from modak_deploy.performance.scaling import SPARE, ScaleModel, fit_scale
 
@@ -43,7 +43,8 @@ def series_of(records: Iterable[Measurement | Ratio]) -> list[Series]:
             groups.setdefault(_key(record), []).append(record)
     series = []
     for group in groups.values():
-        points = [point for record in group for point in _points(record)]
+        units = max(record.workload.units for record in group)
+        points = [point for record in group for point in _points(record, units)]
         if points:
             per_node = max(math.ceil(point.ranks / point.nodes) for point in points)
             series.append(Series(_title(group[0]), points, per_node))
@@ -66,13 +67,14 @@ def _key(record: Measurement) -> tuple[str, ...]:
     )
 
 
-def _points(record: Measurement) -> Iterator[Point]:
+def _points(record: Measurement, units: int) -> Iterator[Point]:
+    """Yield the time of a unit in a run of so many, as the longest of the series has."""
     c = record.configuration
-    seconds = [whole_seconds(run, record) for run in record.runs if run.total is not None]
+    seconds = [seconds_of_units(run, record, units) for run in record.runs if run.total is not None]
     if record.summary is not None:
-        seconds = [record.summary.mean]
+        seconds = [record.summary.mean * units / record.workload.units]
     if seconds:
-        per_unit = statistics.median(seconds) / record.workload.units
+        per_unit = statistics.median(seconds) / units
         yield Point(c.nodes, c.ranks, c.threads or 1, per_unit, float(record.workload.samples or 1))
 
 

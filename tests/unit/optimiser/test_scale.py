@@ -213,3 +213,29 @@ def test_of_trials_the_run_counts_that_they_stand_for():
     now = datetime(2026, 1, 1, tzinfo=UTC)
     plan = make_plan(deployment, Facts.model_validate(FACTS), [], now=now, measurements=Table(records))
     assert plan.prediction.seconds == pytest.approx(1 + 1000 / 48 + 5, rel=0.05), plan.prediction.evidence
+
+
+@pytest.mark.parametrize("units", [10, 1000])
+def test_what_is_done_once_does_not_grow_with_the_units(units):
+    """Of 30 s of start nothing is repeated in a run of a hundred times the units."""
+    records = []
+    for record in measured("10 / r + 0.1").all_records():
+        unit = record.runs[0].total
+        run = Run(total=30.0 + 10 * unit + 1e-6, first=unit, later=[unit] * 9)
+        workload = record.workload.model_copy(update={"units": 10})
+        records.append(record.model_copy(update={"runs": [run], "workload": workload}))
+    deployment = Deployment.model_validate(
+        {
+            "application": {
+                "name": "solve",
+                "type": "hpc",
+                "executable": "/opt/solve",
+                "workload": {"model": "solver", "unit": "run", "units": units},
+            },
+            "target": {"name": "hawk", "type": "slurm", "host": "login.example.org"},
+            "job": {"nodes": 6, "ranks": 48},
+        }
+    )
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    plan = make_plan(deployment, Facts.model_validate(FACTS), [], now=now, measurements=Table(records))
+    assert plan.prediction.seconds == pytest.approx(30 + units * (10 / 48 + 0.1), rel=0.05), plan.prediction.evidence

@@ -52,6 +52,17 @@ def test_each_configuration_is_a_series_of_its_own_and_units_do_not_matter() -> 
     assert "  3 layouts measured; a law needs 4 or more" in lines
 
 
+def test_the_start_of_a_short_run_is_no_part_of_its_units() -> None:
+    """One layout was measured by a run of ten units, all others by runs of a hundred."""
+    records = []
+    for ranks in RANKS:
+        count, unit = 10 if ranks == 8 else 100, 1 + 9 / ranks
+        run = Run(total=20.0 + count * unit + 1e-6, first=unit, later=[unit] * (count - 1))
+        records.append(_record(ranks, 1.0, units=count).model_copy(update={"runs": [run]}))
+    (series,) = series_of(records)
+    assert [point.seconds for point in series.points] == pytest.approx([0.2 + 1 + 9 / ranks for ranks in RANKS])
+
+
 def test_times_that_no_law_foretells_are_shown_as_they_are() -> None:
     lines = list(scale_lines("solver", Table([_record(ranks, 1.0 + 99 * (ranks in (4, 16))) for ranks in RANKS])))
     assert lines[1] == "  5 layouts measured; no law predicts one layout from the others"
