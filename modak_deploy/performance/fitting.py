@@ -15,7 +15,7 @@ from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Measurement, Mix, Ratio
 from modak_deploy.performance.estimators import PARTS, Estimator, Kind, Learning, Part, Row, Sheet, Strength, target
 from modak_deploy.performance.features import LEVERS, VERSION, Case, Features, change, features
-from modak_deploy.performance.intervals import LEVEL, UNTESTED, HeldOut, errors_of, lengths, quantile, widths_of
+from modak_deploy.performance.intervals import LEVEL, HeldOut, errors_of, lengths, width_of_times, widths_of
 from modak_deploy.performance.matching import own_phases
 from modak_deploy.performance.records import Measurements
 from modak_deploy.performance.seen import complete
@@ -265,8 +265,7 @@ def _fitted(rows: Sequence[Row]) -> tuple[Fitted, dict[str, bytes]]:
         )
         contents[file_of(phase, phases[phase].sha256)] = content
     held_out = _held_out(rows, choices)
-    errors = errors_of(held_out)
-    half_width = quantile(errors.values(), LEVEL) if errors else UNTESTED
+    half_width = width_of_times(errors_of(held_out))
     return Fitted(phases=phases, half_width=half_width, half_width_ratio=widths_of(held_out)), contents
 
 

@@ -60,6 +60,17 @@ def quantile(errors: Collection[Sequence[float]], level: float) -> float:
     return ordered[-1][0] if ordered else 0.0
 
 
+def width_of_times(errors: Mapping[str, Sequence[float]], level: float = LEVEL) -> float:
+    """Return the half width of times in the logarithm, by the errors of each workload.
+
+    It is split-conformal. Of K workloads that reaches no level above K / (K + 1): with fewer the width is that of
+    ratios, which grows as they get fewer, where that is larger.
+    """
+    width = quantile(errors.values(), level)
+    few = level * (len(errors) + 1) > len(errors)
+    return max(width, _width(errors)) if few else width
+
+
 def errors_of(held_out: Sequence[HeldOut]) -> dict[str, list[float]]:
     """Return the errors of the logarithm, by workload."""
     errors: dict[str, list[float]] = {}

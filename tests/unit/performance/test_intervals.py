@@ -9,7 +9,7 @@ from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Configuration
 from modak_deploy.performance.estimators import Row
 from modak_deploy.performance.features import Case, change, difference
-from modak_deploy.performance.intervals import UNTESTED, HeldOut, quantile, widths_of
+from modak_deploy.performance.intervals import UNTESTED, HeldOut, quantile, width_of_times, widths_of
 from modak_deploy.performance.timemodel import ANY
 
 CASE = Case("ai_training", "keras", Workload(model="w"), HERE, Configuration())
@@ -100,3 +100,11 @@ def test_each_workload_counts_once_for_the_interval_of_times():
     much, others = [0.1] * 97 + [0.2] * 3, [[0.5, 0.6], [0.7, 0.8]]
     assert quantile([much, *others], 0.5) == 0.6, "shares of 1, 1 and 0 of 3: half of four workloads"
     assert quantile([much, *others], 0.9) == 0.8
+
+
+def test_the_interval_of_times_is_wider_where_few_workloads_were_held_out():
+    """The largest of three errors would hold three of four times, and not nine of ten."""
+    few = {"u": [0.1], "v": [-0.1], "w": [0.1]}
+    assert width_of_times(few) == pytest.approx(2.353 * 0.1)
+    assert width_of_times({str(n): [0.1] for n in range(9)}) == 0.1
+    assert width_of_times({}) == UNTESTED
