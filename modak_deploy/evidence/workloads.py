@@ -37,7 +37,8 @@ def _answer(comparison: Comparison, gains: Sequence[tuple[Sample, Interval]]) ->
     sample, best = gains[0]
     if best.value <= 1:
         return f"{start} nothing measured was faster than {name_of(comparison.baseline.configuration)}."
-    sure = "certainly" if best.low > 1 else "perhaps"
+    rivals = (other for other in comparison.samples if other is not sample)
+    sure = "certainly" if all(comparison.gain(rival, sample).low > 1 for rival in rivals) else "perhaps"
     return (
         f"{start} {name_of(sample.configuration)} was {sure} the fastest: {best.value:.2f} times as fast as "
         f"{name_of(comparison.baseline.configuration)} ({best.low:.2f} to {best.high:.2f})."

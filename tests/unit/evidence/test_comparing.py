@@ -6,6 +6,7 @@ import pytest
 
 from modak_deploy.catalogue import load_catalogue
 from modak_deploy.evidence.comparing import Comparison, comparisons
+from modak_deploy.evidence.workloads import workload_section
 from modak_deploy.model.application import Workload
 from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
 
@@ -91,3 +92,13 @@ def test_the_fastest_comes_first_and_one_that_is_uncertain_is_not_chosen() -> No
     assert list(gains(comparison)) == [(LEVER,), (OTHER,)]
     assert comparison.choice()[0].configuration.levers == [OTHER]
     assert comparison.best == pytest.approx(comparison.gains[0][1].value)
+
+
+@pytest.mark.parametrize(("rival", "sure"), [(8.0, "certainly"), (5.05, "perhaps")])
+def test_the_fastest_is_certain_if_it_is_faster_than_all_others(rival: float, sure: str) -> None:
+    """And not only than the baseline."""
+    records = [record(10.0, 10.1, 9.9), record(5.0, 5.1, 4.9, levers=(LEVER,))]
+    records.append(record(rival, rival + 0.1, rival - 0.1, levers=(OTHER,)))
+    (comparison,) = compared(*records)
+    answer = workload_section(comparison).answer
+    assert f"native + {LEVER} was {sure} the fastest: 2.00 times as fast as native (" in answer
