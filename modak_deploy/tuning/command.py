@@ -39,11 +39,13 @@ def tune(
     default_python: str | None = None,
     record: bool = True,
     dry: bool = False,
+    host: str = "",
 ) -> tuple[Plan, Outcome | None]:
     """Search for the fastest configuration of a deployment on its one target; return its Plan and what was found.
 
     Without ``record`` no measurement is kept. With ``dry`` nothing is submitted or kept, and None is returned where the
     search has not come to its end.
+    ``host`` keeps the searches of hosts apart whose descriptions are the same.
     """
     if len(deployment.targets) != 1:
         raise InputError(
@@ -53,7 +55,7 @@ def tune(
     plan = plan_deployment(deployment, transport, search=search, now=datetime.now(UTC), default_python=default_python)
     plan = with_image(plan, transport, search=search)
     catalogue = catalogue_for(deployment.request.catalogue, list(search))
-    folder = data_folder() / "tune"
+    folder = data_folder() / "tune" / host
     with ExitStack() as stack:
         if dry:
             copy = Path(stack.enter_context(TemporaryDirectory(prefix="modak-tune-")))

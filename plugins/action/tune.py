@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import arguments_of
+from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import LOCAL
 from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import DisplayReporter
+from ansible_collections.modak.deploy.plugins.plugin_utils.results import folder_name, results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
 
 try:
@@ -41,13 +42,14 @@ class ActionModule(JobAction):
             deployment,
             self.transport(task_vars),
             search=search_folders(arguments["search_paths"], task_vars),
-            results=Path(arguments["results"]),
+            results=results_folder(arguments["results"], self._task, task_vars),
             say=reporter.notice,
             options=Options(**{key: arguments[key] for key in LEAST}),
             reporter=reporter,
             default_python=task_vars.get("ansible_playbook_python") if deployment.target.host is None else None,
             record=arguments["record"],
             dry=self._task.check_mode,
+            host=self._own(deployment.target.host, task_vars),
         )
         if outcome is None:
             reporter.notice("the search has not come to its end: it would go on")
@@ -57,3 +59,8 @@ class ActionModule(JobAction):
         summary = {key: getattr(outcome, key) for key in ("default", "winner", "gain", "low", "high", "reason")}
         counts = {key: getattr(outcome, key) for key in ("tried", "failed", "rounds", "recorded")}
         return {"changed": outcome.changed, "tuning": {**summary, **counts, "levers": list(outcome.levers)}}
+
+    def _own(self, described: str | None, task_vars: dict[str, Any]) -> str:
+        """Return the name of the host that is measured; empty where the target tells it, or is this machine."""
+        host = str(self._task.delegate_to or task_vars["inventory_hostname"])
+        return "" if host in (described, LOCAL, "localhost") else folder_name(host)

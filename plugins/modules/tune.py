@@ -55,7 +55,10 @@ options:
     type: bool
     default: true
   results:
-    description: Folder on the controller for the results of the jobs.
+    description:
+      - Folder on the controller for the results of the jobs.
+      - In a play of several hosts it gets a folder for each host first, unless the task has C(run_once) or the path has
+        the host's name in it. Each host has a search of its own.
     type: path
     default: results
 attributes:

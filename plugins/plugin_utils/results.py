@@ -32,13 +32,19 @@ def results_folder(results: str, task: Task, task_vars: dict[str, Any], run: str
     if not host or host in Path(results).parts:  # the user has kept the hosts apart
         return top
     several = len(task_vars.get("ansible_play_hosts_all") or ()) > 1 and not _runs_once(task)
-    if several and not re.fullmatch(r"(?!\.{1,2}$)[^/\x00-\x1f\x7f]+", host):
+    name = folder_name(host) if several else host
+    if several or (run is not None and (top / host / run / PLAN).is_file()):
+        return top / name
+    return top
+
+
+def folder_name(host: str) -> str:
+    """Return the name of a host as that of its folder; InputError where no folder can have it."""
+    if not re.fullmatch(r"(?!\.{1,2}$)[^/\x00-\x1f\x7f]+", host):
         raise InputError(
             f"results: no folder can have the name of the host {host!r}", hint="give it a results folder of its own"
         )
-    if several or (run is not None and (top / host / run / PLAN).is_file()):
-        return top / host
-    return top
+    return host
 
 
 def _runs_once(task: Task) -> bool:

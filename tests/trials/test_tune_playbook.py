@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rig import Rig
 from sites import Ended, Site
@@ -85,3 +86,36 @@ def test_on_this_machine(make_site: Callable[..., Site], tmp_path: Path) -> None
 
 def test_on_slurm(make_site: Callable[..., Site], real_slurm: Rig) -> None:
     tuned(make_site(real_slurm.inventory), {"type": "slurm", "host": "slurm-login"}, "slurm-login")
+
+
+def test_hosts_of_a_play_search_each_for_itself(make_site: Callable[..., Site], tmp_path: Path) -> None:
+    site = make_site()
+    (site.folder / "program.sh").write_text(PROGRAM)
+    (site.folder / "catalogue").mkdir()
+    (site.folder / "catalogue" / "levers.yaml").write_text(LEVERS)
+    hosts = {name: {"ansible_connection": "local", "home": str(tmp_path / name)} for name in ("w1", "w2")}
+    for name in hosts:
+        (tmp_path / name).mkdir()
+    role = {
+        "tune_application": {
+            "name": "pauses", "type": "hpc", "executable": "sh", "arguments": ["program.sh"],
+            "inputs": ["program.sh"], "progress": r"step (\d+)",
+            "workload": {"model": "pauses", "unit": "iteration", "units": 30},
+        },
+        "tune_target": {"name": "worker", "polling": {"first": 0.3, "maximum": 1.0}},
+        "tune_request": {"catalogue": ["catalogue"], "forbid_levers": FORBIDDEN},
+        "tune_rounds": 1, "tune_batch": 2, "tune_budget": 30, "tune_confirm": 2, "tune_record": False,
+    }  # fmt: skip
+    task = {"ansible.builtin.include_role": {"name": "modak.deploy.tune"}, "vars": role}
+    # One after the other: both are this machine, on which a running job is found by its tag.
+    play = {"hosts": "all", "serial": 1, "gather_facts": False, "environment": {"HOME": "{{ home }}"}, "tasks": [task]}
+    (site.folder / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+    (site.folder / "play.yml").write_text(yaml.safe_dump([play]))
+    with site.started(["ansible-playbook", "-i", "inventory.yml", "play.yml"]) as running:
+        ended = running.end(400)
+    assert ended.code == 0, ended.text
+    assert [changed(ended, host) for host in hosts] == [1, 1], ended.text
+    runs = {host: (tmp_path / host / ".modak" / "runs").iterdir() for host in hosts}
+    jobs = {host: sorted(path.name.rpartition("-")[0] for path in paths) for host, paths in runs.items()}
+    assert jobs == {host: ["pauses-tune-0", "pauses-tune-confirm"] for host in hosts}
+    assert sorted(path.name for path in (site.folder / "results").iterdir()) == ["w1", "w2"]
