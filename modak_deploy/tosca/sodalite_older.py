@@ -4,7 +4,8 @@ What they say becomes the properties of the present types, whose meaning modak_d
 """
 
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,9 @@ _WITHOUT_EFFECT = frozenset(
     {"-o", "-e", "-j", "-S", "-V", "-k", "-r", "--output", "--error", "--comment", "--export", "--no-requeue"}
 )
 """Options for output, shell, environment, tag and repetition: all of them are the job's own here."""
-_TAG = re.compile(r"-v\s+MODAK_TAG=[\w-]+")
+_FLAGS = frozenset({"-V", "--no-requeue"})
+"""Options without a value."""
+_TAG = re.compile(r"MODAK_TAG=[\w-]+")
 """The tag in a script of modak's own for Torque; the job has another one."""
 
 
@@ -104,23 +107,53 @@ def _content(script: str, folders: Sequence[Path]) -> str:
 def header(content: str) -> dict[str, Any]:
     """Return what a script's own header asks for; InputError names a line that has no property here."""
     made: dict[str, Any] = {}
-    for line in content.splitlines():
-        if not (match := re.match(r"#(?P<kind>PBS|SBATCH)\s+(?P<parts>[^#]*)", line)):
-            continue
-        parts = re.split(r"[\s=]+", match["parts"].strip(), maxsplit=1)
-        option, value = parts[0], parts[1].strip() if len(parts) > 1 else ""
-        options = _HEADERS[match["kind"]]
-        if option == "-l" and match["kind"] == "PBS":
+    for kind, option, value, line in _options(content):
+        options = _HEADERS[kind]
+        if option == "-l" and kind == "PBS":
             made |= _resources(value, line)
         elif option == "--gres" and (gres := re.fullmatch(r"gpu(?::[A-Za-z]\w*)?:(\d+)", value)):
             made["request_gpus"] = gres[1]
         elif option in options:
-            made[options[option]] = value
-        elif option not in _WITHOUT_EFFECT and not _TAG.fullmatch(match["parts"].strip()):
+            made[options[option]] = _in_units(kind, options[option], value)
+        elif option not in _WITHOUT_EFFECT and not (option == "-v" and _TAG.fullmatch(value)):
             raise InputError(f"its line '{line}' has no property here", key="script")
     if {"node_count", "process_count_per_node"} <= made.keys():
         made.pop("core_count", None)  # sbatch's --ntasks follows from both
     return {key: _number(key, value) for key, value in made.items()}
+
+
+def _options(content: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the scheduler, the option and the value of each directive, and its line.
+
+    Both schedulers stop at the first command, so that a script which a script writes does not count.
+    """
+    for line in content.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            return
+        if not (match := re.match(r"#(?P<kind>PBS|SBATCH)\s+(?P<parts>.*)", line)):
+            continue
+        try:
+            parts = shlex.split(match["parts"], comments=True)
+        except ValueError:
+            raise InputError(f"its line '{line}' has an open quote", key="script") from None
+        while parts:
+            option, value = parts.pop(0), ""
+            if option.startswith("--"):
+                option, _, value = option.partition("=")
+            else:
+                option, value = option[:2], option[2:]
+            if not value and parts and option not in _FLAGS:
+                value = parts.pop(0)
+            yield match["kind"], option, value, line
+
+
+def _in_units(kind: str, key: str, value: str) -> str:
+    """Return a value with its unit where the scheduler has another one for a mere number; see sbatch(1), qsub(1B)."""
+    if key == "wall_time_limit" and (short := re.fullmatch(r"(\d{1,9}):(\d{1,2})", value)):
+        return str(int(short[1]) * 60 + int(short[2]))
+    if kind == "SBATCH" and value.isdecimal():
+        return value + {"wall_time_limit": "m", "memory_limit": "M"}.get(key, "")
+    return value
 
 
 def _number(key: str, value: Any) -> Any:
@@ -135,7 +168,7 @@ def _resources(text: str, line: str) -> dict[str, Any]:
     for part in text.split(","):
         key, _, value = part.partition("=")
         if key == "walltime":
-            made["wall_time_limit"] = value
+            made["wall_time_limit"] = _in_units("PBS", "wall_time_limit", value)
         elif key == "nodes":
             first, *rest = value.split(":")
             made |= {"node_count": first} if first.isdecimal() else {"request_specific_nodes": first}

@@ -62,6 +62,31 @@ def test_the_scripts_that_modak_makes_have_a_header_that_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("#SBATCH --time=30", {"wall_time_limit": "30m"}),
+        ("#SBATCH -t 90:30", {"wall_time_limit": "5430"}),
+        ("#SBATCH --time=1-12", {"wall_time_limit": "1-12"}),
+        ("#SBATCH --mem=4000", {"memory_limit": "4000M"}),
+        ("#SBATCH --mem=4G", {"memory_limit": "4G"}),
+        ("#PBS -l walltime=1800", {"wall_time_limit": "1800"}),
+        ("#PBS -l walltime=30:00", {"wall_time_limit": "1800"}),
+        ("#SBATCH -N2 -p gpu # two", {"node_count": 2, "partition": "gpu"}),
+        ("#PBS -V -q long -l nodes=3", {"queue": "long", "node_count": 3}),
+        ('#SBATCH --job-name="own"', {"job_name": "own"}),
+        ("cat >other <<.\n#SBATCH -N 8", {}),
+    ],
+)
+def test_a_header_is_read_as_its_scheduler_does(line: str, made: dict[str, Any]) -> None:
+    assert header(f"#!/bin/sh\n\n# a comment\n{line}\n") == made
+
+
+def test_times_and_memory_of_a_header_have_the_schedulers_units() -> None:
+    job = _sections(script="#!/bin/sh\n#SBATCH --time=30 --mem=4000\ntrue\n", preconfigured=True)["job"]
+    assert (job["wall_time"], job["memory"]) == (1800, 4000 * 2**20)
+
+
+@pytest.mark.parametrize(
     "line", ["#PBS -v A=b", "#PBS -t 1-3", "#SBATCH --array=1-3", "#PBS -l mem=4gb", "#SBATCH -N two"]
 )
 def test_a_header_that_cannot_be_kept_is_refused(line: str) -> None:
