@@ -80,7 +80,7 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str, 
         "application": application,
         "target": site.target.model_dump(mode="json", exclude_none=True),
         "request": _request(job, narrowed, contained, application.get("image"), travels=travels),
-        "job": {**site.job, **{k: v for k, v in options.items() if v is not None and (v or k not in site.job)}},
+        "job": _over_site(site, options),
     }
     deployment = check(Deployment, data, origin=origin)
     _check_mpi(job, site, application)
@@ -88,6 +88,12 @@ def translate(job: JobBody, sites: Sites, catalogue: Catalogue, *, origin: str, 
     preferences = preferences_of(job, travels=travels)
     assumed = [*layout.notes, *preferences, *mail_notes(job, site), *unheld, *_assumed(job, site, contained)]
     return Translation(deployment, site.facts, narrowed, passed, site, assumed)
+
+
+def _over_site(site: Site, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the job's options over those of the site; 0 and false are what a document says, an empty list is not."""
+    given = {key: value for key, value in options.items() if value is not None}
+    return {**site.job, **{key: value for key, value in given.items() if value not in ([], {}) or key not in site.job}}
 
 
 def _understood(job: JobBody, sites: Sites, catalogue: Catalogue) -> tuple[Site, Layout, dict[str, Any]]:

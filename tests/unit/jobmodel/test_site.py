@@ -78,6 +78,17 @@ def test_the_documents_own_options_stand_over_the_sites(home):
     assert "--account=mine" in script and "--partition=gpu" in script
 
 
+def test_what_the_document_denies_is_not_the_sites(home):
+    site = {**SITE, "job": {"exclusive": True, "export_environment": True, "partition": "cpu"}}
+    write(home / "sites.yaml", site)
+    plan = planned().plan
+    assert (plan.job.exclusive, plan.job.export_environment) == (True, True)
+    job = json.loads(json.dumps(JOB))
+    job["job"]["job_options"] |= {"node_exclusive": False, "copy_environment": False, "request_gpus": 0}
+    plan = planned(job).plan
+    assert (plan.job.exclusive, plan.job.export_environment, plan.job.gpus) == (False, False, 0)
+
+
 def test_the_option_site_takes_the_common_form_too(home, tmp_path):
     path = write(tmp_path / "sites-here.yaml")
     assert planned(paths=[path]).plan.target.name == "alps"
