@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
@@ -59,14 +59,17 @@ class ActionModule(ModakAction):
         described = [sections.get("target") or {"name": "localhost"}, *given]
         hosts = [_inventory_host(target, task_vars) for target in described]
         targets = [deployment.target, *getattr(deployment, "other_targets", [])]
+        ways = [host_vars(target) for target in targets]
+        # A target that was chosen has been added to the inventory, and may be that of an earlier description.
+        _check_ways(hosts, ways, task_vars if arguments["documents"] or arguments["variables"] else {})
         entries = [
             {
                 "target": section,
                 "host": host or LOCAL,
-                "host_vars": {} if in_inventory else host_vars(target),
+                "host_vars": {} if in_inventory else way,
                 "created": target.is_created,
             }
-            for section, (host, in_inventory), target in zip(described, hosts, targets, strict=True)
+            for section, (host, in_inventory), target, way in zip(described, hosts, targets, ways, strict=True)
         ]
         return {
             "changed": False,
@@ -144,6 +147,30 @@ def _inventory_host(target: Any, task_vars: dict[str, Any]) -> tuple[str | None,
     """Return the target's host where it names one, and whether the inventory has it."""
     host = target.get("host") if isinstance(target, dict) else None  # what is wrong is told when it is parsed
     return host, isinstance(host, str) and host in task_vars.get("groups", {}).get("all", [])
+
+
+def _check_ways(
+    hosts: Sequence[tuple[str | None, bool]], ways: Sequence[Mapping[str, Any]], task_vars: Mapping[str, Any]
+) -> None:
+    """Raise InputError where one host would be reached in two ways: Ansible has one set of variables for a name.
+
+    One of them may be that of a playbook which ran before in the same run, and added the host.
+    """
+    first: dict[str, Mapping[str, Any]] = {}
+    for (host, in_inventory), way in zip(hosts, ways, strict=True):
+        if host is None:
+            continue
+        if in_inventory:
+            added = plain(task_vars["hostvars"][host].get("modak_reached")) if "hostvars" in task_vars else None
+            if added is None:
+                continue  # the inventory alone says how it is reached
+            first.setdefault(host, added)
+        if first.setdefault(host, way) != way:
+            raise InputError(
+                f"the host {host} is described twice in this run, with another user, port or key",
+                key="target.host",
+                hint="give each a name of its own in the inventory, with ansible_host",
+            )
 
 
 def _site(host: str, task_vars: dict[str, Any]) -> dict[str, Any]:

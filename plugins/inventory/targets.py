@@ -51,7 +51,7 @@ from typing import Any
 
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
-from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import LOCAL, REACHING, host_vars
+from ansible_collections.modak.deploy.plugins.plugin_utils.hosts import LOCAL, REACHING, VARIABLES, host_vars
 from ansible_collections.modak.deploy.plugins.plugin_utils.library import missing
 
 try:
@@ -91,13 +91,15 @@ class InventoryModule(BaseInventoryPlugin):
     def _add(self, target: Target, file: str) -> None:
         name = target.host or LOCAL
         site = target.model_dump(mode="json", exclude_defaults=True, exclude=set(REACHING))
-        names = self.inventory.get_host(name)
-        if names is not None and names.get_vars().get("modak_site", site) != site:
+        variables = {**host_vars(target), "modak_site": site}
+        host = self.inventory.get_host(name)
+        before = {} if host is None else host.get_vars()
+        if "modak_site" in before and any(before.get(key) != variables.get(key) for key in (*VARIABLES, "modak_site")):
             raise AnsibleParserError(f"{file}: the host {name} is another target in a file before: describe it once")
         group = self.get_option("group")
         for parent in (group, f"{group}_{target.type}"):
             self.inventory.add_group(parent)
         self.inventory.add_child(group, f"{group}_{target.type}")
         self.inventory.add_host(name, group=f"{group}_{target.type}")
-        for key, value in {**host_vars(target), "modak_site": site}.items():
+        for key, value in variables.items():
             self.inventory.set_variable(name, key, value)

@@ -23,6 +23,15 @@ LOCAL = "this-machine"
 """Name of a target without a host; Ansible warns of a second localhost."""
 REACHING = ("host", "user", "port", "private_key", "known_hosts")
 """Fields of a target that say how to reach it, and nothing of what it is."""
+VARIABLES = (
+    "ansible_connection",
+    "ansible_host",
+    "ansible_user",
+    "ansible_port",
+    "ansible_ssh_private_key_file",
+    "ansible_ssh_args",
+)
+"""Connection variables that they become."""
 
 
 def host_vars(target: Target) -> dict[str, Any]:

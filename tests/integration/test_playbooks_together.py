@@ -1,4 +1,4 @@
-"""Several playbooks in one run: Ansible keeps the hosts of each for the next one."""
+"""Several playbooks in one run, and one host under two descriptions: Ansible keeps hosts and their variables."""
 
 import subprocess
 from pathlib import Path
@@ -69,3 +69,51 @@ def test_the_syntax_of_playbooks_can_be_checked(controller: Controller) -> None:
     for playbook in ("deploy", "undeploy", "benchmark", "tune"):
         code, text = controller.run("ansible-playbook", "--syntax-check", f"modak.deploy.{playbook}")
         assert code == 0, text
+
+
+FAULT = "the host far.example.org is described twice in this run, with another user, port or key"
+
+
+def test_two_targets_of_one_host_that_are_reached_in_two_ways(controller: Controller) -> None:
+    first, other = (controller.target("far.example.org", name=name, port=port) for name, port in (("a", 22), ("b", 2)))
+    controller.document("one", target=first, other_targets=[other])
+    code, text = controller.run("ansible-playbook", "modak.deploy.deploy", "-e", "deployment=one.yml")
+    assert code == 2, text
+    assert FAULT in " ".join(text.split())
+
+
+def test_a_host_that_a_playbook_before_reached_otherwise(controller: Controller) -> None:
+    tasks = [
+        {
+            "ansible.builtin.include_role": {"name": "modak.deploy.application", "tasks_from": "target"},
+            "vars": {"application_documents": f"{name}.yml"},
+        }
+        for name in ("one", "one", "two")
+    ]
+    controller.document("one", target=controller.target("far.example.org", user="alice"))
+    controller.document("two", target=controller.target("far.example.org", user="bob"))
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False}
+    controller.write("alike.yml", [{**play, "tasks": tasks[:2]}])
+    code, text = controller.run("ansible-playbook", "alike.yml")
+    assert code == 0, text
+    controller.write("play.yml", [{**play, "tasks": tasks}])
+    code, text = controller.run("ansible-playbook", "play.yml")
+    assert code == 2, text
+    assert FAULT in " ".join(text.split())
+
+
+def test_the_inventory_has_one_way_to_a_host(controller: Controller) -> None:
+    for name, user in (("one", "alice"), ("two", "bob")):
+        controller.document(name, target=controller.target("far.example.org", user=user))
+    controller.write("t.modak.yml", {"plugin": "modak.deploy.targets", "files": ["one.yml", "two.yml"]})
+    command = ("ansible-inventory", "-i", "t.modak.yml", "--list")
+    environment = {**controller.environment, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
+    controller.environment = environment
+    code, text = controller.run(*command)
+    assert code != 0, text
+    assert "two.yml: the host far.example.org is another target in a file before: describe it once" in " ".join(
+        text.split()
+    )
+    controller.document("two", target=controller.target("far.example.org", user="alice"))
+    code, text = controller.run(*command)
+    assert code == 0, text

@@ -74,3 +74,4 @@ def test_each_variable_of_a_connection_reaches_the_host(hosts: ModuleType, tasks
               if "ansible.builtin.add_host" in task]  # fmt: skip
     added = {name for task in adding for name in task if name.startswith("ansible_")}
     assert set(hosts.host_vars(Target.model_validate({"name": "there", **target}))) == added
+    assert set(hosts.VARIABLES) == added
