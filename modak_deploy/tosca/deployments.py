@@ -18,7 +18,7 @@ from modak_deploy.model.target import Target
 from modak_deploy.tosca.library import RENAMED, application_properties, target_properties
 from modak_deploy.tosca.locations import SourceLocation
 from modak_deploy.tosca.preflight import rejections
-from modak_deploy.tosca.references import host_of, requirements_of, target_of
+from modak_deploy.tosca.references import artifacts_of, file_of, host_of, requirements_of, target_of
 from modak_deploy.tosca.service import Service
 from modak_deploy.tosca.translate import documents
 from modak_deploy.tosca.values import is_function
@@ -76,9 +76,8 @@ class Resolver:
                 return self._property(template, name) if template else _UNKNOWN
             case "get_artifact", [_, name, *_]:
                 owner = templates.get(node or "")
-                artifact = (owner.value.get("artifacts") or {}).get(name) if owner else None
-                file = artifact.get("file") if isinstance(artifact, dict) else artifact
-                return PurePosixPath(file).name if isinstance(file, str) else _UNKNOWN
+                file = file_of(artifacts_of(self.service, owner).get(name)) if owner else None
+                return PurePosixPath(file).name if file else _UNKNOWN
             case "concat", [*parts]:
                 return self._joined(parts, "", node)
             case "join", [[*parts]]:
@@ -158,7 +157,7 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[D
                     )
                 names.add(outcome.target.name)
         if names and not template.value.get("properties", {}).get("input_folders"):
-            yield from _files(document_of(service, inputs, template, host), template)
+            yield from _files(service, document_of(service, inputs, template, host), template)
 
 
 def _preflight(
@@ -219,12 +218,10 @@ def _element_at(template: SourceLocation, target: SourceLocation, location: Loca
     return element
 
 
-def _files(document: Mapping[str, Any], template: SourceLocation) -> Iterator[Diagnostic]:
+def _files(service: Service, document: Mapping[str, Any], template: SourceLocation) -> Iterator[Diagnostic]:
     application = document["application"]
-    there = []
-    for artifact in template.below("artifacts"):
-        file = artifact.value.get("file") if isinstance(artifact.value, dict) else artifact.value
-        there.append(PurePosixPath(str(file)).name)
+    files = map(file_of, artifacts_of(service, template).values())
+    there = [PurePosixPath(file).name for file in files if file]
     named = [("script", application.get("script"))] + [("inputs", name) for name in application.get("inputs", [])]
     for key, name in named:
         if name is not None and PurePosixPath(name).parts[0] not in there:

@@ -12,6 +12,7 @@ from modak_deploy.errors import InputError
 from modak_deploy.tosca import library
 from modak_deploy.tosca.locations import SourceLocation
 from modak_deploy.tosca.operations import implementation_files
+from modak_deploy.tosca.references import file_of
 from modak_deploy.tosca.service import Service, inside, load
 from modak_deploy.tosca.validate import validate
 
@@ -23,19 +24,16 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 def files_of(service: Service) -> list[Path]:
     """Return all files that a blueprint needs, itself and what is in folders included, in order."""
     needed = set(service.files)
-    for matches in service.types.own():
-        if matches.element:
-            for interface in matches.element.below("interfaces"):
-                for operation in interface.below("operations"):
-                    needed.update(_named(service, operation.document.path.parent, operation))
-    for template in service.templates().values():
-        folder = template.document.path.parent
-        for interface in template.below("interfaces"):
+    own = [matches.element for matches in service.types.own() if matches.element]
+    relationships = service.root.below("topology_template", "relationship_templates")
+    for holder in (*own, *service.templates().values(), *relationships):
+        folder = holder.document.path.parent
+        for interface in holder.below("interfaces"):
             for operation in interface.below("operations"):
                 needed.update(_named(service, folder, operation))
-        for artifact in template.below("artifacts"):
-            name = artifact.value.get("file") if isinstance(artifact.value, dict) else artifact.value
-            needed.update(_below(inside(folder, str(name), service.folder)[0]))
+        for artifact in holder.below("artifacts"):
+            if name := file_of(artifact.value):
+                needed.update(_below(inside(folder, name, service.folder)[0]))
     return sorted(needed)
 
 

@@ -312,3 +312,16 @@ def target_of(requirement: SourceLocation) -> str | None:
     """Return the name of the node template that a requirement names."""
     node = requirement.value.get("node") if isinstance(requirement.value, dict) else requirement.value
     return node if isinstance(node, str) else None
+
+
+def artifacts_of(service: Service, template: SourceLocation) -> dict[str, Any]:
+    """Return the artifacts of a node template by name, those of its type among them."""
+    given = template.value.get("artifacts")
+    own = given if isinstance(given, dict) else {}
+    return {**service.types.collected(service.type_of(template), "artifacts"), **own}
+
+
+def file_of(artifact: Any) -> str | None:
+    """Return the file of an artifact, as it is written; None where there is none."""
+    file = artifact.get("file") if isinstance(artifact, dict) else artifact
+    return file if isinstance(file, str) else None

@@ -6,6 +6,7 @@ from typing import Any
 from modak_deploy.diagnostics import Diagnostic
 from modak_deploy.documents.validation import shown
 from modak_deploy.tosca.locations import SourceLocation
+from modak_deploy.tosca.operations import check_implementation
 from modak_deploy.tosca.profiles import OPERA, PUCCINI
 from modak_deploy.tosca.references import Scope, calls_in
 from modak_deploy.tosca.service import Service, Type
@@ -102,6 +103,9 @@ def _function_names(element: SourceLocation) -> Iterator[Diagnostic]:
 def _relationship_templates(service: Service) -> Iterator[Diagnostic]:
     for element in service.root.below("topology_template", "relationship_templates"):
         own_type = yield from check_type_name(service, element, "relationship_types")
+        for interface in element.below("interfaces"):
+            for operation in interface.below("operations"):
+                yield from check_implementation(service, operation)
         if own_type:
             yield from _properties(service, element, own_type)
 

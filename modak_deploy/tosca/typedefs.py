@@ -8,7 +8,7 @@ from modak_deploy.tosca.locations import SourceLocation
 from modak_deploy.tosca.operations import check_calls, check_declared
 from modak_deploy.tosca.profiles import OPERA, PUCCINI
 from modak_deploy.tosca.references import Scope, calls_in
-from modak_deploy.tosca.service import Service, Type
+from modak_deploy.tosca.service import Service, Type, inside
 from modak_deploy.tosca.values import (
     CONSTRAINTS,
     PRIMITIVES,
@@ -33,6 +33,7 @@ def check_types(service: Service) -> Iterator[Diagnostic]:
                 yield from check_definition(service, definition)
         for interface in own_type.element.below("interfaces"):
             yield from _interface(service, interface, Scope(service, own=own_type))
+        yield from _artifacts(service, own_type.element)
         yield from _version(own_type.element)
         yield from _requirements(service, own_type.element)
         yield from _capabilities(service, own_type.element)
@@ -57,6 +58,16 @@ def _parent(service: Service, own_type: Type, element: SourceLocation) -> Iterat
         yield parent.diagnostic(service.types.unknown(own_type.kind, parent.value), code="unknown-name")
     elif "derived_from" in service.types.lineage(own_type)[-1].definition:
         yield parent.diagnostic(f"'{own_type.name}' derives from itself")
+
+
+def _artifacts(service: Service, element: SourceLocation) -> Iterator[Diagnostic]:
+    """Check that the files are there which each node of a type has as artifacts."""
+    for artifact in element.below("artifacts"):
+        file = artifact.get("file") if isinstance(artifact.value, dict) else artifact
+        if file is not None and isinstance(file.value, str):
+            _, problem = inside(file.document.path.parent, file.value, service.folder)
+            if problem:
+                yield file.diagnostic(f"'{file.value}' {problem}")
 
 
 def _version(element: SourceLocation) -> Iterator[Diagnostic]:

@@ -101,3 +101,40 @@ def test_what_is_no_file_is_in_the_way(tmp_path: Path, make: Callable[[Path], No
 def test_a_blueprint_that_is_not_shipped(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^blueprint 'digit' not found: there are .*digits-machine"):
         start_from("digit", tmp_path)
+
+
+def test_files_of_types_and_of_relationship_templates_are_packed(base: Path) -> None:
+    of_type = "    artifacts:\n      tool:\n        type: tosca.artifacts.File\n        file: more/train.py\n"
+    of_relationship = (
+        "  relationship_templates:\n    link:\n      type: tosca.relationships.DependsOn\n      interfaces:\n"
+        "        Configure:\n          operations:\n            pre_configure_source:\n"
+        "              implementation: more/start.yml\n"
+    )
+    text = base.read_text().replace(
+        "    requirements:\n      - checks:\n", f"{of_type}    requirements:\n      - checks:\n"
+    )
+    text = text.replace("  node_templates:\n", f"{of_relationship}  node_templates:\n", 1)
+    base.write_text(text)
+    assert {"more/train.py", "more/start.yml"} <= set(write_csar(base, base.parent / "b.csar"))
+    base.write_text(text.replace("file: more/train.py", "file: more/gone.py").replace("start.yml", "gone.yml"))
+    gone = [str(fault).partition(" not found")[0].partition(": ")[2] for fault in validate(base)]
+    assert gone == [
+        "node_types.example.Checked.artifacts.tool.file: 'more/gone.py'",
+        "relationship_templates.link.interfaces.Configure.operations.pre_configure_source.implementation: "
+        "the playbook 'more/gone.yml'",
+    ]
+
+
+def test_an_artifact_of_the_type_is_one_of_the_node(base: Path) -> None:
+    own = "  example.Train:\n    derived_from: modak.nodes.application.AITraining\n    artifacts:\n"
+    own += "      script:\n        type: modak.artifacts.PythonScript\n        file: train.py\n"
+    text = base.read_text().replace("policy_types:\n", f"{own}\npolicy_types:\n", 1)
+    text = text.replace(
+        "type: modak.nodes.application.AITraining\n      properties", "type: example.Train\n      properties"
+    )
+    given = (
+        "      artifacts:\n        script:\n          type: modak.artifacts.PythonScript\n          file: train.py\n"
+    )
+    assert given in text
+    base.write_text(text.replace(given, ""))
+    assert validate(base) == []
