@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from modak_deploy.diagnostics import Diagnostic, Location
 from modak_deploy.documents.sites import expand
 from modak_deploy.documents.validation import problems
-from modak_deploy.errors import InputError
+from modak_deploy.errors import InfeasibleError, InputError
 from modak_deploy.model.application import Workload
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.request import JobOptions
@@ -178,7 +178,7 @@ def _checked(
     try:
         document = document_of(service, inputs, template, target)
         document = expand(document).data
-    except InputError as error:
+    except (InputError, InfeasibleError) as error:
         if not document:
             return [_element_at(template, target, _location(d.path)).adopted(d) for d in error.diagnostics]
         # A site that is not described here may be where the blueprint is deployed; modak_deploy.tosca.notices warns of

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from modak_deploy.diagnostics import Diagnostic
 from modak_deploy.documents.sites import load_site_settings
-from modak_deploy.errors import InputError
+from modak_deploy.errors import InfeasibleError, InputError
 from modak_deploy.jobmodel.features import NOTHING_TRIED, tries_live
 from modak_deploy.tosca.deployments import TARGET
 from modak_deploy.tosca.locations import SourceLocation
@@ -38,7 +38,7 @@ def _unknown_site(template: SourceLocation) -> Iterator[Diagnostic]:
         if element.name == "site" and isinstance(element.value, str) and element.value:
             try:
                 load_site_settings().get(element.value)
-            except InputError as error:
+            except (InputError, InfeasibleError) as error:
                 yield from (element.adopted(diagnostic).as_warning() for diagnostic in error.diagnostics)
 
 

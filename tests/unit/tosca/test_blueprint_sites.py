@@ -77,3 +77,9 @@ def test_defaults_of_properties_do_not_hide_settings_of_the_site() -> None:
     assert "workspace" in target_section(values)
     assert target_section({**values, "site": "lumi"}) == {"name": "cluster", "type": "slurm", "site": "lumi"}
     assert target_section({**values, "site": "lumi", "workspace": "/w"})["workspace"] == "/w"
+
+
+def test_a_site_that_takes_no_jobs_is_an_error_at_its_line(project: Path, blueprint: Path) -> None:
+    described(project, SITE.replace("lumi: {target:", "lumi: {enabled: false, target:"))
+    (problem,) = validate(blueprint, {})
+    assert "b.yaml:77: node_templates.cluster.properties.site: the site lumi is not enabled" in str(problem)
