@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from modak_deploy.documents import LocalSource, find_sources, load_deployment
+from modak_deploy.diagnostics import Diagnostic, Locate
+from modak_deploy.documents import LocalSource, PlaybookOptions, find_sources, folders, read_description
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import Model
 from modak_deploy.model.deployment import Deployment
@@ -76,8 +77,12 @@ def _budget(trials: RestartBudget, path_of_key: str) -> str:
     return trials.budget if isinstance(trials.budget, str) else f"{trials.budget} s"
 
 
-def compose(deployment: Deployment, artifacts: Sequence[str] = ()) -> dict[str, Any]:
+def compose(
+    deployment: Deployment, artifacts: Sequence[str] = (), run: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return a blueprint that deploys what ``deployment`` says; ``artifacts`` are files and folders beside it.
+
+    ``run`` has the properties of the job that are no part of a deployment.
 
     InputError names a value that TOSCA cannot express.
     """
@@ -86,7 +91,7 @@ def compose(deployment: Deployment, artifacts: Sequence[str] = ()) -> dict[str, 
     request, job = properties_of(deployment.request), properties_of(deployment.job)
     template: dict[str, Any] = {
         "type": OF_APPLICATION_TYPE[application.type],
-        "properties": properties | ({"request": request} if request else {}) | ({"job": job} if job else {}),
+        "properties": properties | {k: v for k, v in (("request", request), ("job", job)) if v} | dict(run or {}),
     }
     if artifacts:
         template["artifacts"] = {f"file_{number}": _artifact(path) for number, path in enumerate(artifacts, 1)}
@@ -106,6 +111,27 @@ def compose(deployment: Deployment, artifacts: Sequence[str] = ()) -> dict[str, 
             },
         },
     }
+
+
+def _run_properties(options: PlaybookOptions, locate: Locate) -> dict[str, Any]:
+    """Return what a document says of its run as properties; InputError names what a blueprint has no form for."""
+    properties: dict[str, Any] = {}
+    faults = []
+    for key in ("force", "record"):
+        if getattr(options, key) != PlaybookOptions.model_fields[key].default:
+            faults.append(Diagnostic("TOSCA has no form for it", "invalid-value", (key,), hint_text="leave it out"))
+    if not options.wait:
+        properties["wait"] = False
+    if options.timeout_seconds:
+        properties["timeout"] = options.timeout_seconds
+    if options.results != PlaybookOptions.model_fields["results"].default:
+        properties["results"] = options.results
+        if not options.results.startswith(("/", "~")):
+            text, hint = "a blueprint takes no relative path here", "write an absolute one, or one below '~/'"
+            faults.append(Diagnostic(text, "invalid-value", ("results",), hint_text=hint))
+    if faults:
+        raise InputError(faults).located(locate)
+    return properties
 
 
 def _target(target: Target) -> dict[str, Any]:
@@ -132,9 +158,12 @@ def write_blueprint(document: Path, folder: Path) -> Path:
 
     InputError names what is wrong with the document, a value that TOSCA cannot express, or the folder that is there.
     """
-    deployment = load_deployment(document)
+    description = read_description(document)
+    deployment, options = description.parse()
+    run = _run_properties(options, description.locate)
     application = deployment.application
-    sources = find_sources(application.model_copy(update={"objects": None}), [document.parent])
+    search = folders([Path(path) for path in options.search_paths], [document])
+    sources = find_sources(application.model_copy(update={"objects": None}), search)
     paths = [*([application.script] if application.script else []), *application.inputs]
     names = {path: PurePosixPath(path).name for path in paths}
     flat = application.model_copy(
@@ -145,7 +174,7 @@ def write_blueprint(document: Path, folder: Path) -> Path:
     )
     if len(set(names.values())) < len(names):
         raise InputError("two files have one name, and xOpera copies all files into one folder", source=document)
-    text = as_yaml(compose(deployment.model_copy(update={"application": flat}), sorted(names.values())))
+    text = as_yaml(compose(deployment.model_copy(update={"application": flat}), sorted(names.values()), run))
     try:
         folder.mkdir(parents=True)
         shutil.copytree(library.folder(), folder / library.FOLDER)

@@ -262,3 +262,30 @@ def test_the_digits_blueprints_say_what_the_example_says(name: str) -> None:
     assert shipped.application == example.application
     assert shipped.request == example.request
     assert shipped.job == example.job
+
+
+def test_what_a_document_says_of_its_run_is_in_the_blueprint(tmp_path: Path) -> None:
+    document = {"application": {"name": "demo", "script": "train.py"}, "wait": False, "timeout_seconds": 60}
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "train.py").write_text("print()\n")
+    given = {**document, "results": "~/out", "search_paths": [str(tmp_path / "scripts")]}
+    (tmp_path / "deploy.yml").write_text(yaml.safe_dump(given))
+    blueprint = write_blueprint(tmp_path / "deploy.yml", tmp_path / "project")
+    assert validate(blueprint) == []
+    job = yaml.safe_load(blueprint.read_text())["topology_template"]["node_templates"][JOB]["properties"]
+    assert (job["wait"], job["timeout"], job["results"]) == (False, 60, "~/out")
+
+
+@pytest.mark.parametrize(
+    ("option", "fault"),
+    [
+        ("force: true", "force: TOSCA has no form for it; leave it out"),
+        ("record: false", "record: TOSCA has no form for it; leave it out"),
+        ("results: out", "results: a blueprint takes no relative path here; write an absolute one, or one below '~/'"),
+    ],
+)
+def test_what_a_blueprint_cannot_say_of_a_run(tmp_path: Path, option: str, fault: str) -> None:
+    (tmp_path / "deploy.yml").write_text(f"application: {{name: demo, executable: 'true'}}\n{option}\n")
+    with pytest.raises(InputError) as caught:
+        write_blueprint(tmp_path / "deploy.yml", tmp_path / "project")
+    assert str(caught.value) == f"{tmp_path / 'deploy.yml'}:2: {fault}"
