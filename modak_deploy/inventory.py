@@ -41,13 +41,21 @@ def _of_document(document: Document) -> list[Target]:
 
 
 def _of_blueprint(path: Path, inputs: Mapping[str, Any]) -> list[Target]:
-    from modak_deploy.tosca.deployments import document_of, jobs, other_targets
+    from modak_deploy.tosca.deployments import Resolver, document_of, jobs, other_targets
+    from modak_deploy.tosca.library import target_properties
     from modak_deploy.tosca.service import load
 
     service = load(path)
+    if not service.is_whole:
+        raise InputError(service.faults)
+    resolver = Resolver(service, inputs)
     targets: dict[str, Target] = {}
     for template, host in jobs(service):
         for target in (host, *(other for _, other in other_targets(service, template))):
+            properties = (element for element in target.below("properties") if element.name in target_properties())
+            if calls := [call for element in properties for call in resolver.unknown(element, target.name)]:
+                # Without it, a host would be this machine, and a user the one who runs this.
+                raise InputError([call.diagnostic("it has no value yet", hint="give its input one") for call in calls])
             origin = f"{path}: {target.name}"
             section = expand({"target": document_of(service, inputs, template, target)["target"]}, origin=origin).data
             described = check(_Section, {"target": section["target"]}, origin=origin).target

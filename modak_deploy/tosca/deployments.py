@@ -18,7 +18,7 @@ from modak_deploy.model.target import Target
 from modak_deploy.tosca.library import RENAMED, application_properties, target_properties
 from modak_deploy.tosca.locations import SourceLocation
 from modak_deploy.tosca.preflight import rejections
-from modak_deploy.tosca.references import artifacts_of, file_of, host_of, requirements_of, target_of
+from modak_deploy.tosca.references import artifacts_of, calls_in, file_of, host_of, requirements_of, target_of
 from modak_deploy.tosca.service import Service
 from modak_deploy.tosca.translate import documents
 from modak_deploy.tosca.values import is_function
@@ -67,14 +67,14 @@ class Resolver:
     def _call(self, function: str, argument: Any, node: str | None) -> Any:
         templates = self.service.templates()
         match function, argument:
-            case "get_input", [name] | str(name):
+            case "get_input", [str(name)] | str(name):
                 return self._input(name)
-            case "get_property", [entity, name]:
+            case "get_property", [str(entity), str(name)]:
                 template = templates.get(node or "") if entity == "SELF" else templates.get(entity)
                 if entity == "HOST":
                     template = host_of(self.service, templates.get(node or ""))
                 return self._property(template, name) if template else _UNKNOWN
-            case "get_artifact", [_, name, *_]:
+            case "get_artifact", [_, str(name), *_]:
                 owner = templates.get(node or "")
                 file = file_of(artifacts_of(self.service, owner).get(name)) if owner else None
                 return PurePosixPath(file).name if file else _UNKNOWN
@@ -88,6 +88,10 @@ class Resolver:
                 pieces = text.split(separator)
                 return pieces[index] if 0 <= index < len(pieces) else _UNKNOWN
         return _UNKNOWN
+
+    def unknown(self, element: SourceLocation, node: str | None) -> Iterator[SourceLocation]:
+        """Yield the calls in a value of the template ``node`` that only a deployment, or an input, gives a value."""
+        yield from (call for call in calls_in(element) if self.value(call.value, node) is _UNKNOWN)
 
     def _property(self, template: SourceLocation, name: str) -> Any:
         if (template.name, name) in self.path:
@@ -150,7 +154,7 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[D
             yield from outcome if isinstance(outcome, list) else ()
             if isinstance(outcome, Deployment):
                 if target is host:
-                    yield from _preflight(service, template, host, outcome)
+                    yield from _preflight(service, inputs, template, host, outcome)
                 if outcome.target.name in names:
                     yield requirement.diagnostic(
                         f"two targets have the name '{outcome.target.name}'", hint="give each its own"
@@ -161,10 +165,20 @@ def check_deployments(service: Service, inputs: Mapping[str, Any]) -> Iterator[D
 
 
 def _preflight(
-    service: Service, template: SourceLocation, host: SourceLocation, deployment: Deployment
+    service: Service,
+    inputs: Mapping[str, Any],
+    template: SourceLocation,
+    host: SourceLocation,
+    deployment: Deployment,
 ) -> Iterator[Diagnostic]:
-    """Report what a Plan would reject; with other targets, one that cannot run the job is left out instead."""
-    if any(other_targets(service, template)):
+    """Report what a Plan would reject; with other targets, one that cannot run the job is left out instead.
+
+    Options of the job are of no use where one of them, or what the host has, is yet to be told.
+    """
+    resolver = Resolver(service, inputs)
+    parts = ((template, "job"), (host, "node"), (host, "partitions"))
+    is_open = any(_is_open(resolver, of, of.get("properties"), name) for of, name in parts)
+    if is_open or any(other_targets(service, template)):
         deployment = deployment.model_copy(update={"job": JobOptions()})
     for diagnostic in rejections(deployment):
         yield _element_at(template, host, diagnostic.path).adopted(diagnostic)
@@ -188,7 +202,21 @@ def _checked(
     try:
         return Deployment.model_validate(document)
     except ValidationError as error:
-        return [_element_at(template, target, where).adopted(d) for where, d in problems(error, Deployment)]
+        resolver = Resolver(service, inputs)
+        faults = []
+        for where, diagnostic in problems(error, Deployment):
+            element, of = _element_at(template, target, where), target if where[:1] == ("target",) else template
+            # What a whole section lacks may be what is yet to be told of it.
+            if len(where) > 1 or not _is_open(resolver, of, element):
+                faults.append(element.adopted(diagnostic))
+        return faults
+
+
+def _is_open(resolver: Resolver, template: SourceLocation, element: SourceLocation | None, *keys: str) -> bool:
+    """Tell whether a part of a template holds what only an input, or the deployment, gives a value."""
+    for key in keys:
+        element = element.get(key) if element is not None else None
+    return element is not None and any(resolver.unknown(element, template.name))
 
 
 def _location(path: Location) -> Location:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modak_deploy.diagnostics import Diagnostic
+from modak_deploy.diagnostics import Diagnostic, Location
 from modak_deploy.errors import InputError
 from modak_deploy.model.request import JobOptions, Request
 from modak_deploy.tosca.deployments import Resolver, jobs
 from modak_deploy.tosca.locations import SourceLocation
 from modak_deploy.tosca.service import Service
 from modak_deploy.tosca.translate import documents
+from modak_deploy.tosca.values import is_function
 
 OPTIMISATION, SCALING = "modak.policies.Optimisation", "modak.policies.Scaling"
 
@@ -25,7 +26,22 @@ def check_rules(service: Service, inputs: Mapping[str, Any]) -> Iterator[Diagnos
             continue
         given = _given(service, resolver, policy)
         for job in (job_templates[name] for name in _targets(service, policy) if name in job_templates):
-            yield from rule(policy.name, given, job, _asked(resolver, job))
+            open_parts = list(_open_parts(resolver, job))
+            for diagnostic in rule(policy.name, given, job, _asked(resolver, job)):
+                if not any(diagnostic.path[: len(part)] == part for part in open_parts):
+                    yield diagnostic
+
+
+def _open_parts(resolver: Resolver, job: SourceLocation) -> Iterator[Location]:
+    """Yield the keys of a job's request and options whose values only an input, or a deployment, will tell."""
+    for section in ("request", "job"):
+        given = job.get("properties")
+        element = given.get(section) if given else None
+        if element is None:
+            continue
+        for part in [element] if is_function(element.value) else element.items():
+            if any(resolver.unknown(part, job.name)):
+                yield part.path
 
 
 def _rule(service: Service, policy: SourceLocation) -> Any:

@@ -79,6 +79,11 @@ def test_targets_of_documents_and_blueprints(tmp_path: Path) -> None:
         ("- target\n", "{}: the document must be a mapping with the key 'target'"),
         ("target:\n  name: c\n  hots: h\n", "{}:3: target: unknown key 'hots'; did you mean 'host'?"),
         ("tosca_definitions_version: tosca_simple_yaml_1_3\n", "{}: the blueprint has no job on a target"),
+        (
+            "tosca_definitions_version: tosca_simple_yaml_1_3\n"
+            "topology_template: {node_templates: {a: {type: x, properties: y}}}\n",
+            "{}:2: node_templates.a.properties: must be a mapping, not 'y'",
+        ),
     ],
 )
 def test_files_without_a_target(text: str, fault: str, tmp_path: Path) -> None:
