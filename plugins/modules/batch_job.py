@@ -42,6 +42,7 @@ options:
       - With O(wait=false) a job that was just submitted is returned as V(queued), and the scheduler is not asked again.
       - Each job is submitted once, as it is alone. Where some cannot be submitted the task fails, and the others go on.
       - Not supported with O(record), O(follow), or another O(state) than V(present).
+      - Nothing is added to the measurements, not even what the jobs tried.
     type: list
     elements: dict
   state:
