@@ -47,6 +47,10 @@ _REGION = re.compile(
     r"^(?P<indent> *)# generated: (?P<part>[^\n]+)\n(?P<body>.*?)^(?P=indent)# end of generated$",
     re.MULTILINE | re.DOTALL,
 )
+_NUMBER = re.compile(r"[-+]?(0o[0-7]+|0x[\da-fA-F]+|(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?)", re.ASCII)
+"""A number of YAML 1.2, which Unfurl and Puccini read; to PyYAML, which knows 1.1, 1e-3 and 0o17 are text."""
+_BREAKS = frozenset("\x85\u2028\u2029")
+"""Line breaks of YAML 1.1, which PyYAML writes as they are, and with blanks after them, unless the text is quoted."""
 
 
 class Dumper(yaml.SafeDumper):
@@ -56,9 +60,11 @@ class Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        """A next-line character is a line break in YAML 1.1, which PyYAML writes as it is unless the text is quoted."""
-        if "\x85" in data:
+        """Quote what PyYAML would not, and another reader would take for something else."""
+        if _BREAKS & set(data):
             return self.represent_scalar("tag:yaml.org,2002:str", data, style='"')
+        if _NUMBER.fullmatch(data):
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style="'")
         return super().represent_str(data)
 
 

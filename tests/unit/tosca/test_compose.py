@@ -289,3 +289,16 @@ def test_what_a_blueprint_cannot_say_of_a_run(tmp_path: Path, option: str, fault
     with pytest.raises(InputError) as caught:
         write_blueprint(tmp_path / "deploy.yml", tmp_path / "project")
     assert str(caught.value) == f"{tmp_path / 'deploy.yml'}:2: {fault}"
+
+
+@pytest.mark.parametrize("text", ["1e-3", "0o17", "1E5", "1e+3", "-1e3", "0x1f", ".5", "12", "1."])
+def test_what_yaml_1_2_takes_for_a_number_stays_text(text: str) -> None:
+    """Unfurl and Puccini read YAML 1.2, in which 0o17 is 15."""
+    assert yaml.dump([text], Dumper=library.Dumper) == f"- '{text}'\n"
+
+
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])
+def test_no_reader_takes_a_character_of_a_text_for_a_line_break(character: str) -> None:
+    (line,) = yaml.dump([f"a{character}b"], Dumper=library.Dumper, allow_unicode=True).split("\n")[:-1]
+    assert character not in line
+    assert yaml.safe_load(line) == [f"a{character}b"]
