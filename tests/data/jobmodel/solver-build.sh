@@ -120,7 +120,7 @@ if [ "$shell" = no ] && [ "$starter" != 0 ]; then
   without_starter $(($# - words)) "$@"
 fi
 exec "$@"
-' modak-enter SINGULARITYENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TZ|ZE_AFFINITY_MASK)$' 6 0 '' env SINGULARITYENV_PYTHONNOUSERSITE=1 singularity exec --cleanenv --bind="$modak_work" --pwd="$modak_work" docker://docker.io/ethcscs/mpich:ub1804_cuda101_mpi314_gnugprof sh -e -c 'cd "$1"
+' modak-enter SINGULARITYENV_ '^((SLURM|PBS_|SGE_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|JOB_ID|JOB_NAME|LANG|MASTER_ADDR|MASTER_PORT|NHOSTS|NQUEUES|NSLOTS|NVIDIA_VISIBLE_DEVICES|PE_HOSTFILE|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TZ|ZE_AFFINITY_MASK)$' 6 0 '' env SINGULARITYENV_PYTHONNOUSERSITE=1 singularity exec --cleanenv --bind="$modak_work" --pwd="$modak_work" docker://docker.io/ethcscs/mpich:ub1804_cuda101_mpi314_gnugprof sh -e -c 'cd "$1"
 python3 setup.py install' build aster-full-src-14.4.0-1.noarch; then
   rm -rf "$modak_source"
   echo "the build of $modak_source failed" >&2

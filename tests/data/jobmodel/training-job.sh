@@ -125,7 +125,7 @@ if [ "$shell" = no ] && [ "$starter" != 0 ]; then
   without_starter $(($# - words)) "$@"
 fi
 exec "$@"
-' modak-enter SINGULARITYENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TF_XLA_FLAGS|TZ|ZE_AFFINITY_MASK)$' 4 0 nvidia env SINGULARITYENV_PYTHONNOUSERSITE=1 singularity exec --cleanenv --nv --bind="$modak_work" --bind=/some/data --pwd="$modak_work" docker://docker.io/tensorflow/tensorflow:2.1.0-gpu-py3 test_mpi a b c
+' modak-enter SINGULARITYENV_ '^((SLURM|PBS_|SGE_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|JOB_ID|JOB_NAME|LANG|MASTER_ADDR|MASTER_PORT|NHOSTS|NQUEUES|NSLOTS|NVIDIA_VISIBLE_DEVICES|PE_HOSTFILE|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TF_XLA_FLAGS|TZ|ZE_AFFINITY_MASK)$' 4 0 nvidia env SINGULARITYENV_PYTHONNOUSERSITE=1 singularity exec --cleanenv --nv --bind="$modak_work" --bind=/some/data --pwd="$modak_work" docker://docker.io/tensorflow/tensorflow:2.1.0-gpu-py3 test_mpi a b c
 modak_code=$?
 # The application's exit code stays the job's.
 (
