@@ -61,7 +61,7 @@ def take_out(error: BaseException) -> None:
         if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
             before = trace
         elif before is None:
-            error.__traceback__ = trace.tb_next
+            BaseException.with_traceback(error, trace.tb_next)  # its class may refuse that attributes are set
         else:
             before.tb_next = trace.tb_next
         trace = trace.tb_next

@@ -1,5 +1,6 @@
 """Tracebacks of a program's errors show the program's calls as they do without the launcher."""
 
+import dataclasses
 import os
 import re
 import signal
@@ -128,3 +129,21 @@ def test_what_a_handler_has_raised_is_known_further_on(monkeypatch):
         signal.signal(signal.SIGUSR1, before)
     frames.take_out(caught.value)
     assert handlers.raised(caught.value) is caught.value
+
+
+@dataclasses.dataclass(frozen=True)
+class Refused(Exception):
+    """An error whose class refuses that attributes are set, ``__traceback__`` among them."""
+
+    code: int
+
+
+def test_an_error_that_cannot_be_changed_is_the_programs():
+    @frames.cleaned
+    def call():
+        raise Refused(3)
+
+    with pytest.raises(Refused) as caught:
+        call()
+    assert [entry.name for entry in caught.traceback][-1] == "call"
+    assert not any(str(entry.path).startswith(frames._OWN) for entry in caught.traceback[2:])
