@@ -127,3 +127,35 @@ def test_what_one_job_compiled_the_next_one_reads(counts: bool, tmp_path: Path) 
     assert folder == same and Path(folder).is_relative_to(tmp_path / "cache" / "compiled")
     assert (none, result) == ("0", again) and int(hits) > 0, second.stderr
     assert any(entry.get("name") == "jax: step" for entry in second.entries) is counts
+
+
+CALLED_BACK = """
+import faulthandler, os
+faulthandler.dump_traceback_later(100, exit=True)
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"  # of one, JAX waits for each call itself
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+@jax.jit
+def twice(x):
+    return x * 2
+def of_the_host(x):
+    return np.float32(twice(np.float32(3.0)))
+def half(x):
+    y = jax.pure_callback(of_the_host, jax.ShapeDtypeStruct((), jnp.float32), x[0, 0])
+    return x * 0.5 + y * 0.0
+mesh, rows = Mesh(np.array(jax.devices()), ("d",)), PartitionSpec("d")
+step = jax.jit(jax.shard_map(half, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=False))
+of_the_host(None)
+x = jax.device_put(jnp.ones((1000, 1000)), NamedSharding(mesh, rows))
+for _ in range(20):
+    x = step(x)
+print(float(jax.device_get(x)[0, 0]))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+def test_what_a_call_calls_back_does_not_wait_for_it(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(CALLED_BACK)
+    done = launch(tmp_path / "program.py", tmp_path, {"trials": {"mode": "none"}})
+    assert done.returncode == 0, done.stderr
+    assert {"jax: half", "jax: twice"} <= {entry.get("name") for entry in done.entries}

@@ -4,6 +4,7 @@ A program may hand a device the work of a whole epoch in milliseconds, and wait 
 of its calls alone it would look a hundred times as fast as it is.
 """
 
+import threading
 import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
@@ -21,7 +22,11 @@ Kept = List[Callable[[], Any]]
 
 
 class Pace:
-    """Holds a program back while more calls are under way than its devices need to be busy."""
+    """Holds a program back while more calls are under way than its devices need to be busy.
+
+    Each thread waits for calls of its own alone. Functions of the host that a call calls back (``pure_callback``,
+    ``io_callback``) run in threads of JAX's on processors: one that waited for that call would wait for itself.
+    """
 
     def __init__(self, leaves: Callable[[Any], List[Any]], devices: Callable[[], int]) -> None:
         """``leaves`` returns the arrays of a result; ``devices`` their number, asked once there is a result."""
@@ -29,7 +34,7 @@ class Pace:
         self._devices = devices
         self._most: Optional[int] = None
         self._smallest: Dict[int, Tuple[int, ...]] = {}
-        self._flying: Deque[Kept] = deque()
+        self._threads = threading.local()
         self.over = False
 
     def __call__(self, result: Any) -> None:
@@ -42,13 +47,22 @@ class Pace:
         try:
             if self._most is None:
                 self._most = IN_FLIGHT * max(1, self._devices())
-            self._flying.append(self._kept(result))
-            if len(self._flying) > self._most:
-                _wait(self._flying.popleft(), self._flying[-1])
+            flying = self._flying
+            flying.append(self._kept(result))
+            if len(flying) > self._most:
+                _wait(flying.popleft(), flying[-1])
         except Exception as error:  # an array that is not one, or work that failed
             let_through(error)
             self.over = True
             self._flying.clear()
+
+    @property
+    def _flying(self) -> Deque[Kept]:
+        """Return the calls of this thread that are under way."""
+        flying: Optional[Deque[Kept]] = getattr(self._threads, "flying", None)
+        if flying is None:
+            flying = self._threads.flying = deque()
+        return flying
 
     def _kept(self, result: Any) -> Kept:
         leaves = self._leaves(result)

@@ -1,5 +1,6 @@
 """Calls that return before their work is done: no more are under way than the devices need."""
 
+import threading
 import weakref
 
 from modak_deploy.launch.frameworks.pacing import IN_FLIGHT, SMALL, Pace
@@ -87,3 +88,17 @@ def test_results_without_arrays_are_not_waited_for() -> None:
     for _ in range(5):
         wait([1, None])
     assert not wait.over
+
+
+def test_a_thread_waits_for_its_own_calls_alone() -> None:
+    """What JAX has the host do in a thread of its own is a part of the call that would be waited for."""
+    wait, first = pace(), Array()
+    for result in ([first], [Array()]):
+        wait(result)
+    called = [threading.Thread(target=wait, args=([Array()],)) for _ in range(3)]
+    for thread in called:
+        thread.start()
+        thread.join()
+    assert not first.waited
+    wait([Array()])
+    assert first.waited == 1
