@@ -343,3 +343,34 @@ def test_what_xla_does_in_another_way_or_does_not_refuse_is_not_compiled(run):
     assert {name for name, reason in told.items() if reason is None} == set(DONE), told
     assert told["item"] == "positions follow from what it is given (StridedSlice)"
     assert told["whole"] == "numbers become whole ones that they may not fit"
+
+
+STATIC = """
+class Scale:
+    def __init__(self, factor):
+        self.factor = factor
+
+@tf.function
+def train(x, kind):
+    factor = kind.factor if isinstance(kind, Scale) else len(kind)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ weight) ** 2) * factor
+    weight.assign_sub(0.01 * tape.gradient(loss, weight))
+    return loss
+
+def epoch(kind):
+    return [float(train(data, kind)) for step in range(40)][-1]
+
+def epochs():
+    yield from (epoch(Scale(factor)) for factor in (1.0, 2.0, 3.0))
+    yield from (epoch(kind) for kind in np.array(["mean", "else"]))
+
+print(json.dumps(list(epochs())))
+"""
+
+
+def test_what_is_no_tensor_is_told_from_what_was_there_before_it(run):
+    """An object may have the place in memory of one that is gone, and texts of NumPy have a shape and a type."""
+    alone, tried = run(DATA + STATIC, mode="none"), run(DATA + STATIC, mode="none", levers=["tensorflow-jit-compile"])
+    assert of(tried, "chosen") and not of(tried, "fallback")
+    assert tried.value == pytest.approx(alone.value, rel=1e-4)

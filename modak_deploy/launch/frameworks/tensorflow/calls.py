@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib
 import threading
+import weakref
 from typing import Any, Callable, Collection, Dict, List, Optional, Set, Tuple, cast
 
 from ... import clock, hardware, structures
@@ -317,11 +318,41 @@ def _structure(value: Any) -> Any:
     return kind if hasattr(kind, "__attrs_attrs__") or hasattr(kind, "__tf_flatten__") else None
 
 
+class _Object:
+    """An object by which TensorFlow chooses a graph: another one may be where it was in memory."""
+
+    __slots__ = ("_reference",)
+
+    def __init__(self, value: Any) -> None:
+        try:
+            self._reference: Callable[[], Any] = weakref.ref(value)
+        except TypeError:  # of a class that permits no references
+            self._reference = lambda: value
+
+    def __eq__(self, other: object) -> bool:
+        own = self._reference()
+        return own is not None and isinstance(other, _Object) and own is other._reference()
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
 def _form(leaf: Any) -> Any:
-    dtype = getattr(leaf, "dtype", None)
-    if dtype is not None and hasattr(leaf, "shape"):  # layers, models and metrics of Keras have a dtype as well
-        variable = id(leaf) if hasattr(leaf, "assign") else None  # which variable is changed matters
-        return (getattr(leaf, "shape", None), dtype, variable)
+    if isinstance(leaf, (str, bytes)):  # NumPy's have a shape and a type as well, and are no tensors
+        return (type(leaf), leaf)
+    if _is_tensor(leaf):
+        variable = _Object(leaf) if hasattr(leaf, "assign") else None  # which variable is changed matters
+        return (getattr(leaf, "shape", None), leaf.dtype, variable)
     if isinstance(leaf, structures.PLAIN):
         return (type(leaf), leaf)
-    return (type(leaf), id(leaf))
+    return (type(leaf), _Object(leaf))
+
+
+def _is_tensor(leaf: Any) -> bool:
+    """Tell whether TensorFlow takes a leaf for a tensor, of which the shape and the type count, and not the values.
+
+    Others may have both: spaces of observations, classes of NumPy (tensorflow/core/function/trace_type, 2.16 to 2.21).
+    """
+    if isinstance(leaf, type) or getattr(leaf, "dtype", None) is None or not hasattr(leaf, "shape"):
+        return False
+    return hasattr(leaf, "__array__") or hasattr(leaf, "__tf_tracing_type__")

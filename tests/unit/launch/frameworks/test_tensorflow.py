@@ -70,6 +70,36 @@ def test_what_is_no_tensor_counts_by_its_value_and_name(tensorflow, one, other):
     assert calls._signature(tensorflow, *one) != calls._signature(tensorflow, *other)
 
 
+class Space:
+    """What has a shape and a type and is no tensor, as a space of observations."""
+
+    shape, dtype = (2,), "float32"
+
+
+def test_what_has_a_shape_and_a_type_and_is_no_tensor_counts_by_itself(tensorflow):
+    numpy = pytest.importorskip("numpy")
+    spaces = Space(), Space()
+    pairs = [spaces, (numpy.float32, numpy.float64), (numpy.str_("relu"), numpy.str_("tanh"))]
+    for one, other in pairs:
+        assert calls._signature(tensorflow, (one,), {}) == calls._signature(tensorflow, (one,), {})
+        assert calls._signature(tensorflow, (one,), {}) != calls._signature(tensorflow, (other,), {})
+    arrays = numpy.zeros(3), numpy.ones(3)
+    assert len({calls._signature(tensorflow, (array,), {}) for array in arrays}) == 1
+
+
+def test_an_object_is_another_one_where_it_has_the_place_in_memory_of_one_that_is_gone(tensorflow):
+    class Settings:
+        pass
+
+    places = []
+    for _ in range(2):
+        settings = Settings()
+        places.append((id(settings), calls._signature(tensorflow, (settings,), {})))
+        del settings
+    assert places[0][0] == places[1][0], "this Python does not use the place again"
+    assert places[0][1] != places[1][1]
+
+
 def test_what_is_compiled_for_several_models_is_not_taken_for_a_function_that_is_traced_often(monkeypatch):
     monkeypatch.setattr(xla, "_begin", lambda tensorflow: None)
     tensorflow = SimpleNamespace(function=lambda function, **options: SimpleNamespace(function=function, **options))
