@@ -184,6 +184,7 @@ class Runs(TriedCalls):
             both = (*levers, *cast(Tuple[OrtLever, ...], chosen.levers))
             costs = {lever.name: lever.making(self._size) for lever in both if lever.expensive}
             search = search_for("onnxruntime", levers, trials, record, part=_part(owner, feed), costs=costs)
+            search.takes(cast(Source, self._source).seconds)  # a second session is loaded as the program's was
             self._form = Form(tuple(names or ()), {key: getattr(value, "shape", None) for key, value in feed.items()})
             self._session.follow(search)
             if chosen.levers:

@@ -37,8 +37,15 @@ def follow(session_of, monkeypatch):
     """Put the adapter into ONNX Runtime for one test."""
     clock = {"now": 0.0}
 
-    def make(cost, openvino=0.4, **options):
+    def make(cost, openvino=0.4, loading=0.0, **options):
         owner = onnxruntime.InferenceSession
+        own_described = adapter.described
+
+        def described(*arguments):
+            source = own_described(*arguments)
+            return source and source._replace(seconds=loading)
+
+        monkeypatch.setattr(adapter, "described", described)
         session = session_of(**options)
         own_run = owner.run
 
@@ -104,6 +111,15 @@ def test_session_options_are_tried_on_a_second_session(follow, model):
     assert all(numpy.allclose(results[0], result) for result in results)
     session.counters.write()
     assert session.record.states["inference: onnxruntime"]["units"] == 40
+
+
+@pytest.mark.parametrize(("loading", "tried"), [(1.0, True), (50.0, False)])
+def test_what_loading_another_session_takes_must_be_affordable(follow, model, loading, tried):
+    session, _ = follow(lambda given: 1.0, loading=loading, candidates=["onnxruntime-one-thread"], units=100, share=0.1)
+    run(onnxruntime.InferenceSession(model), 100)
+    assert bool(session.record.of("trying")) is tried
+    reasons = [entry["reason"] for entry in session.record.of("not_tried")]
+    assert reasons == ([] if tried else ["a first unit with it may lose 54 s, and trials may lose 10 s in this job"])
 
 
 def test_all_levers_make_a_session_or_fall_back(follow, model):
