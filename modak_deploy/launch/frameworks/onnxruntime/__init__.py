@@ -232,11 +232,15 @@ class Runs(TriedCalls):
 
     @property
     def _size(self) -> int:
-        return 0 if self._source is None else self._source.size
+        """Return the bytes of the model; if the process grew by far more than its file, weights are in others."""
+        source = cast(Source, self._source)
+        return source.size if source.memory < 4 * source.size else source.memory
 
     def _no_room(self, more: int = 0) -> Optional[str]:
         """Return why there is no memory for a second session, and ``more`` bytes for what it computes."""
-        size = 3 * self._size + more + (0 if hardware.within_limits() is None else ADDRESSES)
+        source = cast(Source, self._source)
+        held = max(3 * source.size, source.memory + source.memory // 2)  # some is freed once it is loaded
+        size = held + more + (0 if hardware.within_limits() is None else ADDRESSES)
         free = hardware.free_memory()
         if free is not None and size > free:
             return "a second session takes about {} MiB and {} MiB are free".format(size >> 20, free >> 20)
@@ -305,6 +309,12 @@ def _shape(value: Any) -> Any:
     return (getattr(value, "shape", None), str(getattr(value, "dtype", type(value))))
 
 
+def _resident() -> int:
+    with suppressed():
+        return hardware.resident_memory() or 0
+    return 0
+
+
 def install(session: Session, module: Any, version: str) -> None:
     """Follow the sessions that the program makes."""
     owner = module.InferenceSession
@@ -315,7 +325,7 @@ def install(session: Session, module: Any, version: str) -> None:
 
     @functools.wraps(init)
     def made(self: Any, path_or_bytes: Any, *args: Any, **kwargs: Any) -> None:
-        start = clock.now()
+        start, before = clock.now(), _resident()
         try:
             init(self, path_or_bytes, *args, **kwargs)
         except BaseException as error:
@@ -323,8 +333,9 @@ def install(session: Session, module: Any, version: str) -> None:
             raise
         given = {**dict(zip(("sess_options", "providers", "provider_options"), args)), **kwargs}
         with suppressed():  # the program's session is made
-            seconds = clock.now() - start
-            sessions.note(self, described(path_or_bytes, given, seconds, options.entries(given.get("sess_options"))))
+            seconds, grown = clock.now() - start, max(0, _resident() - before)
+            entries = options.entries(given.get("sess_options"))
+            sessions.note(self, described(path_or_bytes, given, seconds, entries, grown))
 
     @functools.wraps(run)
     def counted(self: Any, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:

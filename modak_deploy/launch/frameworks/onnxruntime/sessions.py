@@ -42,6 +42,8 @@ class Source(NamedTuple):
     """What tells the file from one that is put in its place."""
     entries: Entries = []
     """Those of the session's configuration, which options do not tell."""
+    memory: int = 0
+    """Bytes by which the process grew while it was loaded, weights in other files included."""
 
     @property
     def size(self) -> int:
@@ -107,7 +109,7 @@ class Sessions:
 
 
 def described(
-    content: Any, given: Dict[str, Any], seconds: float, entries: Optional[Entries] = None
+    content: Any, given: Dict[str, Any], seconds: float, entries: Optional[Entries] = None, memory: int = 0
 ) -> Optional[Source]:
     """Return what a session was made of by these arguments; None where it cannot be repeated faithfully.
 
@@ -125,10 +127,10 @@ def described(
         return None
     kept = {name: getattr(options, name) for name in KEPT if hasattr(options, name)}
     if isinstance(content, bytes):
-        return Source(content, kept, seconds, None, entries or [])
+        return Source(content, kept, seconds, None, entries or [], memory)
     try:
         path = os.path.abspath(content)
-        return Source(path, kept, seconds, _file(path), entries or [])
+        return Source(path, kept, seconds, _file(path), entries or [], memory)
     except OSError:
         return None
 

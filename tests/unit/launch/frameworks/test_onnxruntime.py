@@ -92,6 +92,20 @@ def test_a_run_is_described_for_all_outputs_and_its_memory_is_not_the_programs(f
     assert session.counters.peak_memory() == 100
 
 
+def test_weights_in_another_file_count_among_what_a_second_session_takes(follow, model, monkeypatch, tmp_path):
+    large = onnx.load_from_string(model)
+    weights = numpy.ones((8, 4 << 20), dtype=numpy.float32)
+    large.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "w"))
+    large.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4 << 20
+    path = str(tmp_path / "large.onnx")
+    onnx.save_model(large, path, save_as_external_data=True, size_threshold=0)
+    session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-one-thread"])
+    made = onnxruntime.InferenceSession(path)
+    monkeypatch.setattr(hardware, "free_memory", lambda: 100 << 20)
+    run(made, 10)
+    assert "a second session takes about" in session.record.of("fallback")[0]["reason"]
+
+
 def test_nothing_is_described_without_memory_for_a_second_session(follow, model, monkeypatch):
     monkeypatch.setattr(adapter, "LOOK", 0)
     monkeypatch.setattr(hardware, "free_memory", lambda: 10 << 20)  # enough for the file, not for what it computes
