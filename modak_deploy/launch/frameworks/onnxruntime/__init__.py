@@ -31,6 +31,18 @@ SPAN = 2e-3
 """Seconds of runs of which one is looked at: looking takes 0.02 ms, half of what a run of a tiny model takes."""
 SESSIONS = 16
 """Sessions on which levers are tried; what makes more, as for each request, has none that runs for long."""
+ON_PROCESSOR = frozenset(
+    (
+        "ACLExecutionProvider",
+        "ArmNNExecutionProvider",
+        "AzureExecutionProvider",
+        "CPUExecutionProvider",
+        "DnnlExecutionProvider",
+        "OpenVINOExecutionProvider",
+        "XnnpackExecutionProvider",
+    )
+)
+"""Providers whose sessions take the memory of the machine alone, by their defaults."""
 
 
 class Runs(TriedCalls):
@@ -194,8 +206,11 @@ class Runs(TriedCalls):
 
     def _candidates(self) -> Tuple[List[OrtLever], Variant]:
         version = str(self._module.__version__)
+        on_processor = ON_PROCESSOR.issuperset(self._owner_providers)
 
         def refuses(lever: OrtLever) -> Optional[str]:
+            if not on_processor and lever.name not in self._session.config.levers:
+                return "a second session would take the memory of its device"
             return lever.applies(self._module, self._options(), self._owner_providers)
 
         levers, chosen = self._session.chosen_or_offered("onnxruntime", version, lambda _: True, refuses)

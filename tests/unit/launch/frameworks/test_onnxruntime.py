@@ -157,6 +157,17 @@ def test_a_session_that_cannot_be_repeated_is_only_counted(follow, model):
     assert session.record.of("no_trials")[0]["reason"] == "the session's options cannot be repeated"
 
 
+def test_a_second_session_on_a_device_is_for_chosen_levers_alone(follow, model, monkeypatch):
+    providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime.InferenceSession, "get_providers", lambda self: providers)
+    names = ["onnxruntime-one-thread", "onnxruntime-parallel"]
+    session, _ = follow(lambda given: 1.0, levers=names[:1], candidates=names)
+    run(onnxruntime.InferenceSession(model), 10)
+    assert session.record.of("chosen") and not session.record.of("trying")
+    (refused,) = [entry for entry in session.record.of("not_offered") if entry["lever"] == names[1]]
+    assert refused["reason"] == "a second session would take the memory of its device"
+
+
 def test_the_programs_own_error_reaches_the_program(follow, model):
     session, _ = follow(lambda given: 1.0, candidates=["onnxruntime-one-thread"])
     made = onnxruntime.InferenceSession(model)
