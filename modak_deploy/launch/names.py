@@ -34,7 +34,8 @@ def give_back(before: Set[str], path: Sequence[str] = ()) -> None:
     _path[:] = path or _path
     folders = _folders(processes.arguments())
     listed = set(sys.path_importer_cache)
-    for name in sorted(name for name in set(sys.modules) - before if "." not in name):
+    own = __name__.partition(".")[0]  # of which another job's launcher may be on the path as well
+    for name in sorted(name for name in set(sys.modules) - before - {own} if "." not in name):
         origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
         if origin in (None, "built-in", "frozen"):  # which no file comes before
             continue

@@ -15,8 +15,11 @@ from .hooks import ImportHooks
 
 
 def start(path: str) -> None:
-    """Read the configuration and await the import of frameworks; nothing is imported before the program does."""
-    if processes.is_helper(processes.arguments()):
+    """Read the configuration and await the import of frameworks; nothing is imported before the program does.
+
+    A job that is submitted from within another one may have the launchers of both on its path: one of them starts.
+    """
+    if session.current() is not None or processes.is_helper(processes.arguments()):
         return
     try:
         config = configuration.read(path)

@@ -292,3 +292,10 @@ def test_what_runs_while_python_ends_takes_no_part(script, tmp_path):
     text = "import modak_launch.session as s\nclass Late:\n    def __del__(self):\n        print(self.session.active)\n"
     done = launch(script(text + "late = Late(); late.session = s.current(); late.__del__()"), tmp_path, {})
     assert (done.stdout, done.stderr) == ("True\nFalse\n", "")
+
+
+def test_of_the_launchers_of_two_jobs_one_starts(script, tmp_path):
+    """A job that is submitted from within another one inherits that one's PYTHONPATH."""
+    bundle.write_folder(str(tmp_path / "outer"))
+    text = "import sys; print([type(finder).__name__ for finder in sys.meta_path].count('ImportHooks'))"
+    assert launch(script(text), tmp_path, {}, behind=[str(tmp_path / "outer")]).stdout == "1\n"
