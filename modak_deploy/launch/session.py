@@ -40,13 +40,17 @@ class Session:
         """Whether an optimizer has made a step."""
         self.evaluations = 0
         """Calls of modules in evaluation mode so far."""
-        self._crashed: List[str] = []
-        """Levers that an earlier attempt was trying when it ended; of no interest where nothing is tried."""
-        if config.trials.wanted:
-            folders = [config.record, *sorted(path for pattern in config.earlier for path in glob.glob(pattern))]
-            self._crashed = [name for folder in folders for name in record.unfinished(folder)]
         self._claimed: Optional[bool] = None
         self._pid = os.getpid()
+
+    @functools.cached_property
+    def _crashed(self) -> List[str]:
+        """Levers that an earlier attempt of the job was trying when it ended.
+
+        Records are read once something is tried: a job may start thousands of interpreters, each of which leaves one.
+        """
+        folders = [self.config.record, *sorted(path for pattern in self.config.earlier for path in glob.glob(pattern))]
+        return [name for folder in folders for name in record.unfinished(folder)]
 
     def compiled(self, framework: str, version: str) -> Optional[str]:
         """Return the folder that keeps what a framework compiles; None where there is none."""

@@ -299,3 +299,12 @@ def test_of_the_launchers_of_two_jobs_one_starts(script, tmp_path):
     bundle.write_folder(str(tmp_path / "outer"))
     text = "import sys; print([type(finder).__name__ for finder in sys.meta_path].count('ImportHooks'))"
     assert launch(script(text), tmp_path, {}, behind=[str(tmp_path / "outer")]).stdout == "1\n"
+
+
+def test_records_of_other_processes_are_read_once_something_is_tried(script, tmp_path):
+    """A job may start thousands of interpreters, each of which leaves a record."""
+    (tmp_path / "record").mkdir()
+    (tmp_path / "record" / "node-token-7.jsonl").write_text('{"event": "trying", "lever": "pytorch-compile"}\n')
+    text = "import modak_launch.session as s; now = s.current(); print('_crashed' in vars(now), now._crashed)"
+    done = launch(script(text), tmp_path, {"trials": {"mode": "live"}})
+    assert done.stdout == "False ['pytorch-compile']\n"
