@@ -57,13 +57,14 @@ def main(arguments: List[str]) -> int:
         return _run(config, command)
     with tempfile.TemporaryDirectory(prefix="modak-survey-") as folder:
         config.setdefault("record", folder)
+        earlier = os.listdir(config["record"]) if os.path.isdir(config["record"]) else []
         # A program that would not end by itself is interrupted, and tells at its end what it has so far.
         before = signal.signal(signal.SIGINT, lambda *_: None)
         try:
             code = _run(config, command)
         finally:
             signal.signal(signal.SIGINT, before)
-        _tell(config["record"])
+        _tell(config["record"], earlier)
     return code
 
 
@@ -85,9 +86,9 @@ def _problem(options: argparse.Namespace, config: Dict[str, Any]) -> Optional[st
     return None
 
 
-def _tell(folder: str) -> None:
-    """Print what was surveyed."""
-    for event in record.events(folder):
+def _tell(folder: str, earlier: List[str]) -> None:
+    """Print what was surveyed; the folder may hold what ``earlier`` runs have left."""
+    for event in record.events(folder, earlier):
         if event.get("event") == "surveyed" and "gain" in event:
             print("{:5.2f} {:>9.3g} ms  {}".format(
                 event["gain"], 1e3 * statistics.median(event["times"]), " + ".join(event["levers"]) or "default"

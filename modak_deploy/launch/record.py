@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple
 
 from . import clock
 from .files import open_file
@@ -145,14 +145,14 @@ def unfinished(folder: Optional[str]) -> List[str]:
     return [name for entries in _ended(folder) for name in _tried_last(entries)]
 
 
-def events(folder: Optional[str]) -> List[Dict[str, Any]]:
-    """Return what processes that have ended have left in a folder."""
-    return [entry for entries in _ended(folder) for entry in entries if isinstance(entry, dict)]
+def events(folder: Optional[str], earlier: Collection[str] = ()) -> List[Dict[str, Any]]:
+    """Return what processes that have ended have left in a folder, in other files than the ``earlier`` ones."""
+    return [entry for entries in _ended(folder, earlier) for entry in entries if isinstance(entry, dict)]
 
 
-def _ended(folder: Optional[str]) -> Iterator[List[Any]]:
+def _ended(folder: Optional[str], earlier: Collection[str] = ()) -> Iterator[List[Any]]:
     try:
-        files = sorted(os.listdir(folder)) if folder else []
+        files = sorted(set(os.listdir(folder)).difference(earlier)) if folder else []
     except OSError:
         return
     for file in files[:1000]:

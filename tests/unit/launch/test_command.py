@@ -1,5 +1,9 @@
 """``python -m modak_deploy.launch``: what would be passed over while the whole command runs is refused before it."""
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
 
 from modak_deploy.launch.__main__ import main
@@ -30,3 +34,13 @@ def test_a_command_runs_with_options_that_it_can_use(capfd: pytest.CaptureFixtur
     options = ["--lever", "pytorch-tf32", "--set", "pytorch-tf32 + pytorch-channels-last", "--units", "5"]
     assert main([*options, "--", "sh", "-c", "echo ran; exit 3"]) == 3
     assert capfd.readouterr().out == "ran\n"
+
+
+def test_a_survey_tells_of_its_own_run_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The folder for records may hold what earlier runs have left."""
+    entry = {"event": "surveyed", "gain": 2.0, "times": [0.1], "levers": ["a"]}
+    (tmp_path / "earlier.jsonl").write_text(json.dumps(entry) + "\n")
+    own = json.dumps({**entry, "gain": 3.0})
+    program = f"import pathlib; pathlib.Path({str(tmp_path / 'own.jsonl')!r}).write_text({own!r})"
+    assert main(["--trials", "survey", "--record", str(tmp_path), "--", sys.executable, "-c", program]) == 0
+    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == ["3.00"]
