@@ -12,7 +12,8 @@ from typing import Any, Callable, Iterator, TypeVar, cast
 
 from .handlers import raised
 
-_MARK = " (left out by warnings as importlib._bootstrap is)"
+_MARK = "left-out-as-importlib._bootstrap"
+"""A folder in the names of files: ``coverage`` (7.17) finds a module's lines by the last part, and fails without."""
 _OWN = os.path.dirname(__file__) + os.sep
 _PACKAGE = __name__.rpartition(".")[0] + "."
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -21,8 +22,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def unseen(function: Function) -> Function:
     """Return the function, which warnings leave out from now on."""
     code = function.__code__
-    function.__code__ = code.replace(co_filename=code.co_filename + _MARK)
+    function.__code__ = code.replace(co_filename=_marked(code.co_filename))
     return function
+
+
+def _marked(file: str) -> str:
+    folder, name = os.path.split(file)
+    return os.path.join(folder, _MARK, name)
 
 
 def cleaned(function: Function) -> Function:
@@ -45,7 +51,7 @@ def files() -> Iterator[str]:
     for name, module in list(sys.modules.items()):
         if name.startswith(_PACKAGE):
             file = str(module.__file__)
-            yield from (file, file + _MARK)
+            yield from (file, _marked(file))
 
 
 def take_out(error: BaseException) -> None:

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -147,3 +148,14 @@ def test_an_error_that_cannot_be_changed_is_the_programs():
         call()
     assert [entry.name for entry in caught.traceback][-1] == "call"
     assert not any(str(entry.path).startswith(frames._OWN) for entry in caught.traceback[2:])
+
+
+def test_a_function_that_warnings_leave_out_is_one_of_a_file():
+    """Where the last part of the name is another one, the report of ``coverage`` ends with "No source for code"."""
+
+    def function():
+        return sys._getframe().f_code.co_filename
+
+    name = frames.unseen(function)()
+    assert Path(name).name == Path(__file__).name
+    assert "importlib" in name and "_bootstrap" in name
