@@ -2,11 +2,14 @@
 
 A number of a row that a table has not is refused by ONNX Runtime, and gives zeros in OpenVINO 2026.4: which inputs are
 such numbers, and which they may be, is told here. Whole numbers that do not fit their type wrap around in ONNX Runtime;
-OpenVINO computes them in 32 bits or in single precision, and takes the nearest one that fits.
+OpenVINO computes them in 32 bits or in single precision, and takes the nearest one that fits. So it does with
+constants, and it compares whole numbers in single precision. Lengths that a sequence has not are refused by ONNX
+Runtime as well.
 """
 
 from typing import Any, Dict, FrozenSet, List, Optional
 
+from .openvino_cpu import LARGEST
 from .rows import Rows
 
 GATHER = "Gather"
@@ -23,6 +26,12 @@ ARITHMETIC = {
     "32u 32i 64u 64i": ("Multiply", "Divide", "Mod", "FloorMod", "Power", "BitwiseLeftShift"),
 }
 """Operations on whole numbers of some bits, unsigned and signed, whose results may be others."""
+COMPARING = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
+TAKING = ("Add", "Concat", "Gather", "GatherElements", "GatherND", "Maximum", "Minimum", "Select", "Subtract")
+"""Operations whose results hold constants, or sums of these, where those of inputs say so."""
+CONSTANTS = "the model has constants of whole numbers that OpenVINO makes others of"
+LENGTHS = {"GRUSequence": 2, "LSTMSequence": 3, "RNNSequence": 2, "ReverseSequence": 1}
+"""Operations on sequences, and the input that has their lengths."""
 COMPUTED: FrozenSet[str] = frozenset(("",))
 """Stands for numbers that are computed from those of inputs; others have the names of the inputs that hold them."""
 NONE: FrozenSet[str] = frozenset()
@@ -30,6 +39,7 @@ NONE: FrozenSet[str] = frozenset()
 
 def limits(model: Any) -> Dict[str, Rows]:
     """Return the limits of inputs by their names; ValueError where numbers of rows are computed."""
+    check_constants(model)
     rows: Dict[str, Rows] = {}
     sources: Dict[str, FrozenSet[str]] = {}
     for operation in model.get_ordered_ops():
@@ -39,13 +49,27 @@ def limits(model: Any) -> Dict[str, Rows]:
             sources[operation.get_name()] = frozenset(operation.output(0).get_names())
             continue
         if kind == GATHER and given[1]:
-            _limit(rows, given[1], _count(operation))
+            count = _count(operation)
+            _limit(rows, given[1], count, -(count or 0))
+        elif kind in LENGTHS and given[LENGTHS[kind]]:
+            _limit(rows, given[LENGTHS[kind]], _longest(operation, kind), 0)
         elif any(given) and wraps(operation, kind):
             raise ValueError("the model computes whole numbers that may not fit their type")
         elif (kind in UNCERTAIN and given[1]) or (kind in WITHIN and any(given)):
             raise ValueError("the model takes parts of tables by numbers of its inputs")
         sources[operation.get_name()] = _result(kind, given)
     return rows
+
+
+def check_constants(model: Any) -> None:
+    """Raise ValueError for a model with constants of whole numbers, among those of inputs, of which others are made."""
+    sources: Dict[str, FrozenSet[str]] = {}
+    for operation in model.get_ordered_ops():
+        kind = operation.get_type_name()
+        given = [sources.get(_node(operation, number), NONE) for number in range(operation.get_input_size())]
+        if any(given) and inexact(operation, kind):
+            raise ValueError(CONSTANTS)
+        sources[operation.get_name()] = COMPUTED if kind == "Parameter" else _result(kind, given)
 
 
 def wraps(operation: Any, kind: str) -> bool:
@@ -73,12 +97,40 @@ def _result(kind: str, given: List[FrozenSet[str]]) -> FrozenSet[str]:
     return COMPUTED
 
 
-def _limit(rows: Dict[str, Rows], names: FrozenSet[str], count: Optional[int]) -> None:
-    if names == COMPUTED or count is None:
-        raise ValueError("the model takes rows of a table by numbers that are computed")
-    limit = Rows(-count, count)
+def _limit(rows: Dict[str, Rows], names: FrozenSet[str], end: Optional[int], first: int) -> None:
+    if names == COMPUTED or end is None:
+        raise ValueError("the model takes rows of a table, or of a sequence, by numbers that are computed")
+    limit = Rows(first, end)
     for name in names:
         rows[name] = limit.both(rows.get(name, limit))
+
+
+def _longest(operation: Any, kind: str) -> Optional[int]:
+    """Return the end of the lengths that the sequences of an operation may have; None where that is not known."""
+    axis = int(operation.get_attributes()["seq_axis"]) if kind == "ReverseSequence" else 1
+    size = operation.input_value(0).get_partial_shape()[axis]
+    return None if size.is_dynamic else int(size.get_length()) + 1
+
+
+def inexact(operation: Any, kind: str) -> bool:
+    """Tell whether an operation is given a constant of whole numbers of which OpenVINO makes others."""
+    largest = LARGEST if kind in COMPARING else 2**31 - 1 if kind in TAKING else None
+    if largest is None:
+        return False
+    return any(
+        _bits(operation.input(number)) in ("32i", "32u", "64i", "64u")
+        and _exceeds(operation.input_value(number), largest)
+        for number in range(operation.get_input_size())
+    )
+
+
+def _exceeds(value: Any, largest: int) -> bool:
+    node = value.get_node()
+    while node.get_type_name() in PASSED:
+        node = node.input_value(0).get_node()
+    if node.get_type_name() != "Constant" or not node.data.size or node.data.dtype.kind not in "iu":
+        return False
+    return bool(node.data.max() > largest or node.data.min() < -largest)
 
 
 def _count(gather: Any) -> Optional[int]:

@@ -18,7 +18,7 @@ from .contents import Contents
 from .outside import Outside
 from .watch import EACH_CALL
 
-FORMAT = "3"
+FORMAT = "4"
 """Of this description; another one makes all that was kept before unknown."""
 DEEPEST = 12
 MOST_VALUES = 50_000

@@ -5,7 +5,7 @@ from typing import Any, Callable, List, Optional, Set, Tuple
 from ... import hardware, structures
 from ...handlers import let_through
 from .. import openvino_cpu
-from ..openvino_rows import wraps
+from ..openvino_rows import CONSTANTS, inexact, wraps
 from .arrays import array_of
 from .conversions import version
 from .exported import Exported, Keep, results_of
@@ -125,6 +125,8 @@ def _other_numbers(model: Any) -> Optional[str]:
         element = operation.output(0).get_element_type().get_type_name()
         if element == "f64":
             return "OpenVINO computes in single precision what is in double precision"
+        if inexact(operation, kind):
+            return CONSTANTS
         if kind in REMAINDERS and operation.output(0).get_element_type().is_real():
             return "OpenVINO computes remainders from rounded quotients"
         if kind == "Log" and operation.input_value(0).get_node().get_type_name() == "Sigmoid":

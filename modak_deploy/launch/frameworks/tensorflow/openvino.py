@@ -5,7 +5,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from ... import clock, hardware, structures
-from .. import openvino_cpu, openvino_signs
+from .. import openvino_cpu, openvino_rows, openvino_signs
 from ..rows import Rows
 from .calls import bytes_of
 from .tables import check_products, given_to, numbered
@@ -49,6 +49,7 @@ class Converted:
         with openvino_cpu.silent():
             model = _model(concrete)
         openvino_cpu.check_precision(model)
+        openvino_rows.check_constants(model)
         reason = openvino_signs.loses(model)
         if reason is not None:
             raise structures.Unsupported(reason)

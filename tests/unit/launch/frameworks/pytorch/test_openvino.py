@@ -184,6 +184,8 @@ NUMBERS = {
     "remainder of whole numbers": (lambda torch, x: (x - 5) % 3, None),
     "logarithm": (lambda torch, x: x.float().sigmoid().log(), "logarithms"),
     "product": (lambda torch, x: x.prod(1), "may not fit their type"),
+    "a constant to compare with": (lambda torch, x: x == 2**24 + 1, "constants of whole numbers"),
+    "constants to choose from": (lambda torch, x: torch.tensor([1, 2**31] * 6)[x], "constants of whole numbers"),
     "bags of words": (
         lambda torch, x: torch.nn.functional.embedding_bag(x, torch.ones(12, 4), padding_idx=2),
         "left out of a bag",
