@@ -44,11 +44,14 @@ class OnednnProducts(TorchLever):
     cpu_features_any = ("avx512bw",)
 
     def __init__(self) -> None:
-        self._before = "none"
+        self._before: Optional[str] = None
+        """The program's own precision of these products, while another one is set."""
+        self._overall: Optional[str] = None
+        """What the program had set for all libraries, before."""
         self._users = 0
         """Objects of the program for which it is on; each thread of the program may call its own."""
         self._lock = threading.RLock()  # the end of an optimizer switches it off, in the midst of anything
-        self._own: Optional[Callable[[], str]] = None
+        self._own: Callable[[], str] = str
         """What tells the program the precision of its products."""
         self._linear = Replacement("linear", _of_rows)
 
@@ -58,14 +61,14 @@ class OnednnProducts(TorchLever):
             return "the module is not on the processor"
         if not subject.float32:
             return "the weights are not all in single precision"
+        if not torch._C._get_mkldnn_enabled() or not torch.backends.mkldnn.is_available():
+            return "PyTorch has no oneDNN, or the program has switched it off"
         if _share(subject) < SHARE:
             return "hardly any of the weights are those of matrix products"
         with self._lock:
             if not self._users and _precision(torch) == "bf16":
                 return "it is so already"
-            # What is set for all operations holds for products as well: read and set again, it would stay for good.
-            kinds = (("generic", "all"), ("mkldnn", "all"))
-            if any(torch._C._get_fp32_precision_getter(*kind) != "none" for kind in kinds):
+            if _sets_all(torch):
                 return "the program sets the precision of all operations"
             if not self._users and not _in_single(torch):
                 return "oneDNN's kernels would compute in a lower precision on this processor"
@@ -74,7 +77,8 @@ class OnednnProducts(TorchLever):
     def unsound(self, subject: Subject) -> Optional[str]:
         """Compare products with weights of the module, one of each shape."""
         torch = subject.torch
-        shapes = {tuple(weight.shape): weight for weight in subject.parameters if weight.dim() == 2}
+        factors = (weight for weight in subject.parameters if _is_factor(torch, weight) and is_ordinary(torch, weight))
+        shapes = {tuple(weight.shape): weight for weight in factors}
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             for (_, columns), weight in list(shapes.items())[:SHAPES]:
                 for rows in (1, 5):
@@ -95,26 +99,40 @@ class OnednnProducts(TorchLever):
             changes = self._users == (0 if on else 1)  # for the first to come, and the last to go
             self._users = max(0, self._users + (1 if on else -1))
             if changes and on:
-                self._before = _precision(torch)
-                self._own = torch.get_float32_matmul_precision
-                torch.get_float32_matmul_precision = functools.wraps(self._own)(functools.partial(self._asked, torch))
-                _set(torch, "bf16")
-                self._linear.put(torch, True)
+                self._begin(torch)
             elif changes:
-                self._linear.put(torch, False)
-                torch.get_float32_matmul_precision = self._own
-                if _precision(torch) == "bf16":  # or the program has set another
-                    _set(torch, self._before)
+                self._end(torch)
+            if on and not torch.is_grad_enabled():  # a training's layers, for which it stays on, have no use for it
+                self._linear.put(torch, True)
+
+    def _begin(self, torch: Any) -> None:
+        if _sets_all(torch):
+            return  # the program does so by now
+        # Not torch.get_float32_matmul_precision: the program may have imported that one by its name.
+        self._own = torch._C._get_float32_matmul_precision
+        self._overall, self._before = _overall(self._own), _precision(torch)
+        torch._C._get_float32_matmul_precision = functools.partial(self._asked, torch)
+        _set(torch, "bf16")
+
+    def _end(self, torch: Any) -> None:
+        self._linear.put(torch, False)
+        before, self._before = self._before, None
+        if before is None:
+            return
+        torch._C._get_float32_matmul_precision = self._own
+        if _precision(torch) == "bf16" and not _overall(self._own) == "medium" != self._overall:
+            _set(torch, before)  # else the program has set another, or this one for all libraries
 
     def _asked(self, torch: Any) -> str:
         """Return the program's own precision: PyTorch refuses to answer where it was set for one library alone."""
         with self._lock:
-            own = self._own
-            if own is None or not self._users:
-                return str(torch._C._get_float32_matmul_precision())
-            _set(torch, self._before)
+            before = self._before
+            overall = _overall(self._own)
+            if before is None or overall is not None or _precision(torch) != "bf16":
+                return self._own() if overall is None else overall
+            _set(torch, before)
             try:
-                return own()
+                return self._own()
             finally:
                 _set(torch, "bf16")
 
@@ -128,6 +146,8 @@ def _of_rows(torch: Any, own: Callable[..., Any]) -> Callable[..., Any]:
 
     def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         if torch.compiler.is_compiling() or torch.is_grad_enabled() or autocasts(torch) or _is_watched(torch):
+            return own(input, weight, bias)
+        if not torch._C._get_mkldnn_enabled():
             return own(input, weight, bias)
         tensors = [tensor for tensor in (input, weight, bias) if tensor is not None]
         alike = all(is_ordinary(torch, tensor) and tensor.dtype == torch.float32 for tensor in tensors)
@@ -168,12 +188,33 @@ def _set(torch: Any, precision: str) -> None:
     torch._C._set_fp32_precision_setter("mkldnn", "matmul", precision)
 
 
+def _sets_all(torch: Any) -> bool:
+    """Tell whether the program sets the precision of all operations.
+
+    It holds for products as well: read as theirs and set again, it would stay for good.
+    """
+    kinds = (("generic", "all"), ("mkldnn", "all"))
+    return any(torch._C._get_fp32_precision_getter(*kind) != "none" for kind in kinds)
+
+
+def _overall(own: Callable[[], str]) -> Optional[str]:
+    """Return the precision of products by all libraries; None where PyTorch refuses to answer."""
+    try:
+        return str(own())
+    except RuntimeError:
+        return None
+
+
+def _is_factor(torch: Any, weight: Any) -> bool:
+    return bool(weight.dim() == 2 and weight.dtype == torch.float32)
+
+
 def _share(subject: Subject) -> float:
     """Return the part of the weights that are factors of matrix products, tables of embeddings apart."""
     nn = subject.torch.nn
     tables = [module.weight for module in subject.modules if isinstance(module, (nn.Embedding, nn.EmbeddingBag))]
     others = [weight for weight in subject.parameters if not any(weight is table for table in tables)]
-    factors = sum(weight.numel() for weight in others if weight.dim() == 2)
+    factors = sum(weight.numel() for weight in others if _is_factor(subject.torch, weight))
     return float(factors / max(1, sum(weight.numel() for weight in others)))
 
 

@@ -78,6 +78,13 @@ class TestOnThisProcessor:
         assert counts[0] == 0
         assert counts[1] >= 4 * after
 
+    def test_a_module_is_scripted_after_its_training(self, torch, lever, tmp_path):
+        use = TRAINING.replace("net.eval()", "torch.jit.script(torch.nn.Linear(3, 3))")
+        (tmp_path / "program.py").write_text(PROGRAM.format(use=use))
+        done = launch(tmp_path / "program.py", tmp_path, {"levers": [NAME], "trials": {"mode": "none"}})
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == "bf16 highest"  # it is on from step to step
+
     @pytest.mark.parametrize("batch", [1, 16, 128])
     def test_products_are_in_single_precision(self, torch, lever, batch):
         torch.manual_seed(0)
@@ -96,7 +103,8 @@ class TestOnThisProcessor:
         torch.manual_seed(0)
         layer = torch.nn.Linear(300, 400, bias=bias)
         x = torch.randn(*shape)
-        lever.switch(torch, True)
+        with torch.no_grad():
+            lever.switch(torch, True)
         try:
             own = layer(x)
             with torch.no_grad(), torch.profiler.profile() as seen:
@@ -115,7 +123,8 @@ class TestOnThisProcessor:
         from torch.utils.flop_counter import FlopCounterMode
 
         layer, x = torch.nn.Linear(300, 400), torch.randn(1, 300)
-        lever.switch(torch, True)
+        with torch.no_grad():
+            lever.switch(torch, True)
         try:
             with torch.no_grad():
                 with FlopCounterMode(display=False) as flops:
@@ -127,7 +136,10 @@ class TestOnThisProcessor:
                     layer(torch.randn(1, 299))
                 with torch.autocast("cpu", dtype=torch.bfloat16):
                     assert layer(x).dtype == torch.bfloat16
+                with torch.backends.mkldnn.flags(enabled=False), torch.profiler.profile() as seen:
+                    layer(x)
             assert flops.get_total_flops() == 2 * 300 * 400
+            assert "mkldnn::_linear_pointwise" not in {event.key for event in seen.key_averages()}
         finally:
             lever.switch(torch, False)
 
@@ -163,6 +175,49 @@ def test_a_precision_of_all_operations_is_the_programs(torch, lever, subject, of
         assert lever.applies(subject(torch.nn.Linear(64, 64))) == "the program sets the precision of all operations"
     finally:
         torch._C._set_fp32_precision_setter(*kind, "none")
+
+
+def test_without_onednn_it_is_refused(torch, lever, subject):
+    with torch.backends.mkldnn.flags(enabled=False):
+        reason = lever.applies(subject(torch.nn.Linear(64, 64)))
+    assert reason == "PyTorch has no oneDNN, or the program has switched it off"
+
+
+@pytest.fixture
+def own(torch):
+    """Leave the settings as they were, whatever a test does with them; return what asks for the precision."""
+    yield torch.get_float32_matmul_precision
+    torch.set_float32_matmul_precision("highest")
+    for kind in (("generic", "all"), ("mkldnn", "matmul"), ("cuda", "matmul")):
+        torch._C._set_fp32_precision_setter(*kind, "none")
+
+
+def test_what_is_set_for_all_operations_between_calls_stays_so(torch, lever, own):
+    torch._C._set_fp32_precision_setter("generic", "all", "ieee")
+    lever.switch(torch, True)
+    assert precision(torch) == "ieee"
+    lever.switch(torch, False)
+    torch._C._set_fp32_precision_setter("generic", "all", "tf32")
+    assert precision(torch) == "tf32"
+
+
+@pytest.mark.parametrize("before", ["highest", "high", "medium"])
+@pytest.mark.parametrize("within", ["highest", "high", "medium", None])
+def test_what_the_program_sets_within_a_call_is_as_without(torch, lever, own, before, within):
+    def call():
+        told = [own(), torch.get_float32_matmul_precision()]
+        if within is not None:
+            torch.set_float32_matmul_precision(within)
+        return [*told, own(), torch.get_float32_matmul_precision()]
+
+    seen = []
+    for on in (False, True):
+        torch.set_float32_matmul_precision(before)
+        lever.switch(torch, on)
+        told = call()
+        lever.switch(torch, False)
+        seen.append((told, own(), precision(torch)))
+    assert seen[0] == seen[1]
 
 
 def test_what_the_program_has_set_is_there_again(torch, lever):
