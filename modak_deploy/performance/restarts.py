@@ -54,20 +54,27 @@ def tried_before(whole: Measurement, plan: Plan, job: JobResult, catalogue: Cata
 def failed_before(plan: Plan, job: JobResult, catalogue: Catalogue) -> list[str]:
     """Return the levers with which the program ended with an error before its run, or had another result.
 
-    Of candidates alone that differ from what was chosen by one lever, else it is not certain which one it was.
+    Of candidates alone that differ from what was chosen by one lever, else it is not certain which one it was; and
+    nothing where what was chosen failed as well, in one of its turns: the node, or chance, may be the reason then.
     """
     restart = plan.restart
     if job.restart is None or restart is None:
         return []
     offered = {candidate.name: candidate for candidate in restart.candidates}
+    chosen = restart.candidates[0]
+    wrong = {trial.name for trial in job.restart.trials if _is_wrong(trial)}
+    if chosen.name in wrong:
+        return []
     names = set()
-    for trial in job.restart.trials:
-        candidate = offered.get(trial.name)
-        wrong = trial.state == "different" or (trial.state == "failed" and trial.exit_code not in (None, 0, *_ENDED))
-        if wrong and candidate is not None and candidate.engine == restart.candidates[0].engine:
-            added = set(candidate.levers) - set(restart.candidates[0].levers)
+    for candidate in (offered[name] for name in wrong & offered.keys()):
+        if candidate.engine == chosen.engine:
+            added = set(candidate.levers) - set(chosen.levers)
             names |= added if len(added) == 1 else set()
     return sorted(names & catalogue.levers.keys())
+
+
+def _is_wrong(trial: RestartTrial) -> bool:
+    return trial.state == "different" or (trial.state == "failed" and trial.exit_code not in (None, 0, *_ENDED))
 
 
 def _run(trial: RestartTrial, plan: Plan, job: JobResult, whole: Measurement) -> Iterator[Run]:

@@ -51,3 +51,14 @@ def test_levers_of_the_default_and_of_no_candidate_are_left_alone(records):
     trials = [{**RATED, "name": default.name}, {**failed, "name": default.name}, {**failed, "name": "jemalloc+numactl"}]
     restart = {"trials": trials, "chosen": default.name, "levers": default.levers, "seconds": 5.0}
     assert {tuple(record.failed or ()) for record in records([], made=made, restart=restart)} == {()}
+
+
+@pytest.mark.parametrize("state", ["failed", "different"])
+def test_where_the_default_failed_in_a_later_turn_nothing_is_said_of_others(records, state):
+    made = plan()
+    default, other = made.restart.candidates[:2]
+    failed = {"state": "failed", "exit_code": 1}
+    later = {"state": state, "exit_code": 1 if state == "failed" else 0, "round": 2}
+    trials = [{**RATED, "name": default.name}, {**failed, "name": other.name}, {**later, "name": default.name}]
+    restart = {"trials": trials, "chosen": default.name, "levers": default.levers, "seconds": 5.0}
+    assert records([], made=made, restart=restart)[0].failed is None
