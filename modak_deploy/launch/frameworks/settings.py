@@ -1,5 +1,6 @@
 """Settings of the process, which follow the variant of the unit, and the one that several frameworks share."""
 
+import threading
 from typing import Any, Dict, Mapping
 
 from .. import memory
@@ -13,21 +14,24 @@ class Settings:
     def __init__(self, framework: Any) -> None:
         self._framework = framework
         self._on: Dict[str, Lever] = {}
+        self._lock = threading.RLock()  # another thread of the program may end the trials in the midst of a unit
 
     def follow(self, variant: Variant) -> None:
         """Switch on what the variant has, and off what it lacks."""
-        wanted = {lever.name: lever for lever in variant.levers}
-        for name in [name for name in self._on if name not in wanted]:
-            self._on.pop(name).switch(self._framework, False)
-        for name, lever in wanted.items():
-            if name not in self._on:
-                self._on[name] = lever
-                lever.switch(self._framework, True)
+        with self._lock:
+            wanted = {lever.name: lever for lever in variant.levers}
+            for name in [name for name in self._on if name not in wanted]:
+                self._on.pop(name).switch(self._framework, False)
+            for name, lever in wanted.items():
+                if name not in self._on:
+                    self._on[name] = lever
+                    lever.switch(self._framework, True)
 
     def rest(self) -> None:
         """Switch off, after a unit, what is for units alone."""
-        for name in [name for name, lever in self._on.items() if lever.within_units]:
-            self._on.pop(name).switch(self._framework, False)
+        with self._lock:
+            for name in [name for name, lever in self._on.items() if lever.within_units]:
+                self._on.pop(name).switch(self._framework, False)
 
 
 class KeepsMemory(Lever):

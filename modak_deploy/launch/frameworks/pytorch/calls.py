@@ -37,6 +37,8 @@ class Calls:
         self.inference: Optional[Inference] = None
         self._once: Optional[Once] = None
         """What does calls that cannot be done twice."""
+        self._ended: Optional[str] = None
+        """Why nothing is tried any more; another thread may say so while a call is being done."""
         self.training: Optional[Callable[[Callable[..., Any], Any, Any], Any]] = None
         """What does a training call, where the optimizer's trials have put it."""
         reference = weakref.ref(root)
@@ -75,9 +77,9 @@ class Calls:
         self._stop(reason)
 
     def _stop(self, reason: str) -> None:
+        self._ended = self._ended or reason
         if self.inference is not None:
             self.inference.stop(reason)
-            self.inference.unrepeatable = None
         if self._once is not None:
             self._once.stop(reason)
 
@@ -111,9 +113,10 @@ class Calls:
                 except Exception as error:  # whatever a module of the program's, or a version of PyTorch, raises
                     let_through(error)
                     self._fail(sentence(error))
-            if self.inference is None or (self.inference.over and self.inference.unrepeatable is None):
+            inference = self.inference
+            if inference is None or self._ended or (inference.over and inference.unrepeatable is None):
                 return self._counted(impl, args, kwargs)
-            done = self._once_only if self.inference.over else self._inferred
+            done = self._once_only if inference.over else self._inferred
             return self._nested(done, impl, args, kwargs, self._fail)
         finally:
             self._busy.release()
@@ -139,7 +142,9 @@ class Calls:
         if self._once is None:
             subject = Subject(self._torch, self._root(), operations=self.work[False].operations)
             self._once = Once(self._session, self._torch, subject, self._label, str(inference.unrepeatable))
-        result = self._once.call(impl, args, kwargs)
+            if self._ended:
+                self._once.stop(self._ended)
+        result = self._once.call(impl, args, kwargs, self._pause.passed)
         self._count(start, self._once.rests(clock.now() - start))
         return result
 

@@ -61,27 +61,33 @@ class Once:
         search = self._search
         return seconds if search is None or (search.settled and search.best == DEFAULT) else None
 
-    def call(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Do a call of the program's."""
+    def call(self, impl: Callable[..., Any], args: Any, kwargs: Any, passed: int = 0) -> Any:
+        """Do a call of the program's, after some that were not looked at."""
         if self._session.hands_off or self._session.trained:
             self.stop(self._session.hands_off or "the program trains")
         search = self._search
         if search is None:
             return impl(*args, **kwargs)
+        if passed:
+            search.rested(passed, search.ledger.default or 0.0)
         measured = self._is_measured(args, kwargs)
-        waits = timed() and not search.settled
+        waits = not search.settled and timed()
         variant = DEFAULT if waits else (search.next().variant if measured else search.best)
-        self._settings.follow(variant)
-        start = clock.now()
-        try:
+        try:  # a handler for a signal may raise as soon as something is on
+            self._settings.follow(variant)
+            start = clock.now()
             result = impl(*args, **kwargs)
-        finally:
             seconds = clock.now() - start
+        finally:
             self._settings.rest()
+            if self._search is not search:  # another thread has stopped it meanwhile
+                self._settings.follow(DEFAULT)
         if waits:
             search.ledger.unit(seconds, True)
         elif measured:
             search.report(variant, seconds)
+        else:  # beside which no other one is known
+            search.ledger.unseen(1, seconds, True)
         return result
 
     def _is_measured(self, args: Any, kwargs: Any) -> bool:

@@ -8,8 +8,11 @@ import pytest
 from launch_parts import launch
 from modak_deploy.launch import hardware
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
+from modak_deploy.launch.frameworks.pytorch import once as once_module
 from modak_deploy.launch.frameworks.pytorch.kinds import Subject
+from modak_deploy.launch.lever import Lever
 from modak_deploy.launch.levers.pytorch import onednn_products
+from modak_deploy.launch.variants import DEFAULT, Variant
 
 PRODUCTS, MEMORY = "pytorch-onednn-products", "pytorch-keep-memory"
 FEATURES = hardware.cpu_features()
@@ -147,6 +150,85 @@ def test_products_that_differ_with_weights_of_the_module_are_refused(torch, monk
     )
     assert lever.unsound(Subject(torch, module)) == "a product with weights of 30 x 300 has another result"
     assert switched == [True, False]
+
+
+def test_weights_of_other_formats_are_no_factors(torch):
+    lever = onednn_products.OnednnProducts()
+    module = torch.nn.Linear(300, 30).eval()
+    module.numbers = torch.nn.Parameter(torch.ones(300, 300, dtype=torch.int8), requires_grad=False)
+    assert lever.unsound(Subject(torch, module)) is None
+
+
+def test_calls_of_other_sizes_and_those_not_looked_at_are_booked(torch, counting, session_of, monkeypatch):
+    session = session_of(units=400, share=1.0, candidates=[MEMORY])
+    calls_module.Calls(session, torch, counting)
+    with torch.no_grad():
+        for number in range(200):
+            counting(torch.rand(1 + (number > 10 and number % 2), 300))
+    (search,) = session.searches
+    assert search.ledger.done >= 200 - 2 - 32  # the first is observed, and the last may not have been looked at
+
+
+def test_what_interrupts_a_call_before_it_begins_leaves_nothing_on(torch, counting, session_of, monkeypatch):
+    monkeypatch.setattr(hardware, "cpu_features", lambda: frozenset(("avx512bw",)))
+    monkeypatch.setattr(onednn_products, "_in_single", lambda torch: True)
+    session = session_of(levers=[PRODUCTS])
+    calls_module.Calls(session, torch, counting)
+    follow = once_module.Settings.follow
+
+    def interrupted(settings, variant):
+        follow(settings, variant)
+        if variant.levers:
+            raise KeyboardInterrupt
+
+    with torch.no_grad():
+        counting(torch.rand(1, 300))
+        monkeypatch.setattr(once_module.Settings, "follow", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            counting(torch.rand(1, 300))
+    assert counting.calls == 1
+    assert torch.backends.mkldnn.matmul.fp32_precision == "none"
+
+
+def test_settings_follow_several_threads_in_turn(torch):
+    switched = []
+
+    class Slow(Lever):
+        name = "slow"
+        within_units = True
+
+        def switch(self, framework, on):
+            if on:
+                thread = threading.Thread(target=settings.follow, args=(DEFAULT,))
+                threads.append(thread)
+                thread.start()
+                thread.join(0.2)
+            switched.append(on)
+
+    settings, threads = once_module.Settings(torch), []
+    settings.follow(Variant((Slow(),)))
+    threads[0].join()
+    assert switched == [True, False]
+
+
+def test_what_another_thread_calls_meanwhile_is_not_tried_later(torch, counting, session_of):
+    session = session_of(units=60, candidates=[MEMORY])
+    calls_module.Calls(session, torch, counting)
+    own = counting.forward
+
+    def forward(x):
+        if counting.calls == 0 and threading.current_thread() is threading.main_thread():
+            thread = threading.Thread(target=torch.no_grad()(counting), args=(x,))
+            thread.start()
+            thread.join()
+        return own(x)
+
+    counting.forward = forward
+    with torch.no_grad():
+        for _ in range(20):
+            counting(torch.rand(1, 300))
+    assert counting.calls == 21
+    assert not session.searches
 
 
 def test_calls_from_several_threads_are_left_alone(torch, counting, session_of):
