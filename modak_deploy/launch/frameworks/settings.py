@@ -21,7 +21,7 @@ class Settings:
         with self._lock:
             wanted = {lever.name: lever for lever in variant.levers}
             for name in [name for name in self._on if name not in wanted]:
-                self._on.pop(name).switch(self._framework, False)
+                self._off(name)
             for name, lever in wanted.items():
                 if name not in self._on:
                     self._on[name] = lever
@@ -31,7 +31,12 @@ class Settings:
         """Switch off, after a unit, what is for units alone."""
         with self._lock:
             for name in [name for name, lever in self._on.items() if lever.within_units]:
-                self._on.pop(name).switch(self._framework, False)
+                self._off(name)
+
+    def _off(self, name: str) -> None:
+        # In this order: where a handler for a signal raises in between, it is done again.
+        self._on[name].switch(self._framework, False)
+        del self._on[name]
 
 
 class KeepsMemory(Lever):

@@ -3,7 +3,7 @@
 import functools
 import threading
 import weakref
-from typing import Any, Callable, List, Optional, cast
+from typing import Any, Callable, Dict, List, Optional, cast
 
 from ... import clock
 from ...frames import take_out
@@ -29,7 +29,8 @@ class Calls:
     def __init__(self, session: Session, torch: Any, root: Any) -> None:
         self._session = session
         self._torch = torch
-        self._busy = threading.Lock()
+        self._caller: Dict[str, int] = {}
+        """The thread that does a call: a lock stays locked where a handler for a signal raises just after it is."""
         self._progress: Optional[Progress] = None
         self._label = type(root).__name__
         self._pause = Pause()
@@ -103,7 +104,8 @@ class Calls:
         return bool(getattr(forward, "_current_level", -1) >= 0)
 
     def _evaluation(self, root: Any, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        if not self._busy.acquire(blocking=False):
+        thread = threading.get_ident()
+        if self._caller.setdefault("thread", thread) != thread:
             self._stop("the module is called from several threads at once")
             return impl(*args, **kwargs)
         try:
@@ -119,7 +121,7 @@ class Calls:
             done = self._once_only if inference.over else self._inferred
             return self._nested(done, impl, args, kwargs, self._fail)
         finally:
-            self._busy.release()
+            self._caller.clear()
 
     def _unseen(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Return the result of a call that is not looked at; modules within are not counted either."""

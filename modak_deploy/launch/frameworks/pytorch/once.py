@@ -70,25 +70,29 @@ class Once:
             return impl(*args, **kwargs)
         if passed:
             search.rested(passed, search.ledger.default or 0.0)
-        measured = self._is_measured(args, kwargs)
-        waits = not search.settled and timed()
-        variant = DEFAULT if waits else (search.next().variant if measured else search.best)
+        measured = self._is_measured(args, kwargs) and (search.settled or not timed())
+        variant = search.next().variant if measured else search.best
         try:  # a handler for a signal may raise as soon as something is on
             self._settings.follow(variant)
             start = clock.now()
             result = impl(*args, **kwargs)
             seconds = clock.now() - start
         finally:
-            self._settings.rest()
-            if self._search is not search:  # another thread has stopped it meanwhile
-                self._settings.follow(DEFAULT)
-        if waits:
-            search.ledger.unit(seconds, True)
-        elif measured:
+            try:  # a handler may raise here as well
+                self._rest(search)
+            except BaseException:
+                self._rest(search)
+                raise
+        if measured:
             search.report(variant, seconds)
         else:  # beside which no other one is known
             search.ledger.unseen(1, seconds, True)
         return result
+
+    def _rest(self, search: Search) -> None:
+        self._settings.rest()
+        if self._search is not search:  # another thread has stopped it meanwhile
+            self._settings.follow(DEFAULT)
 
     def _is_measured(self, args: Any, kwargs: Any) -> bool:
         size = first_size(self._torch, args, kwargs)

@@ -95,33 +95,38 @@ class OnednnProducts(TorchLever):
         return None
 
     def switch(self, torch: Any, on: bool) -> None:
-        with self._lock:
-            changes = self._users == (0 if on else 1)  # for the first to come, and the last to go
-            self._users = max(0, self._users + (1 if on else -1))
-            if changes and on:
+        with self._lock:  # a handler for a signal may raise anywhere: what it has interrupted is done again, or undone
+            if on and not self._users:
                 self._begin(torch)
-            elif changes:
+            elif not on and self._users <= 1:
                 self._end(torch)
             if on and not torch.is_grad_enabled():  # a training's layers, for which it stays on, have no use for it
                 self._linear.put(torch, True)
+            self._users = max(0, self._users + (1 if on else -1))
 
     def _begin(self, torch: Any) -> None:
         if _sets_all(torch):
             return  # the program does so by now
-        # Not torch.get_float32_matmul_precision: the program may have imported that one by its name.
-        self._own = torch._C._get_float32_matmul_precision
-        self._overall, self._before = _overall(self._own), _precision(torch)
+        if self._before is None:
+            # Not torch.get_float32_matmul_precision: the program may have imported that one by its name.
+            self._own = torch._C._get_float32_matmul_precision
+            self._overall = _overall(self._own)
+            self._before = _precision(torch)
         torch._C._get_float32_matmul_precision = functools.partial(self._asked, torch)
         _set(torch, "bf16")
 
     def _end(self, torch: Any) -> None:
         self._linear.put(torch, False)
-        before, self._before = self._before, None
-        if before is None:
+        if self._before is None:
             return
         torch._C._get_float32_matmul_precision = self._own
-        if _precision(torch) == "bf16" and not _overall(self._own) == "medium" != self._overall:
-            _set(torch, before)  # else the program has set another, or this one for all libraries
+        if _precision(torch) == "bf16":  # or the program has set another
+            _set(torch, self._before)
+            if _overall(self._own) != self._overall:  # it has, for all libraries
+                _set(torch, "bf16")
+                if _overall(self._own) != "medium":  # to refuse takes PyTorch 10 us, so this is not asked each time
+                    _set(torch, self._before)
+        self._before = None
 
     def _asked(self, torch: Any) -> str:
         """Return the program's own precision: PyTorch refuses to answer where it was set for one library alone."""
