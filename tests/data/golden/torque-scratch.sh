@@ -329,7 +329,7 @@ if [ "$shell" = no ] && [ "$starter" != 0 ]; then
   without_starter $(($# - words)) "$@"
 fi
 exec "$@"
-' modak-enter APPTAINERENV_ '^((SLURM|PBS_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|LANG|MASTER_ADDR|MASTER_PORT|NVIDIA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TZ|ZE_AFFINITY_MASK)$' 3 0 '' apptainer exec --cleanenv --bind=/home/user/.modak/runs/digits-0123456789abcdef --bind="$modak_work" --pwd="$modak_work" --env=PYTHONNOUSERSITE=1 /home/user/.modak/images/library_busybox_1-0000000000000000.sif ./train --epochs 12
+' modak-enter APPTAINERENV_ '^((SLURM|PBS_|SGE_|PMI|PRTE_|OMPI_|MPI|HYDI_|HYDRA_|I_MPI_|MV2_|UCX_|FI_|NCCL_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|LC_)[A-Za-z0-9_]*|CUDA_MPS_LOG_DIRECTORY|CUDA_MPS_PIPE_DIRECTORY|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES|JOB_ID|JOB_NAME|LANG|MASTER_ADDR|MASTER_PORT|NHOSTS|NQUEUES|NSLOTS|NVIDIA_VISIBLE_DEVICES|PE_HOSTFILE|ROCR_VISIBLE_DEVICES|TERM|TF_CONFIG|TZ|ZE_AFFINITY_MASK)$' 3 0 '' apptainer exec --cleanenv --bind=/home/user/.modak/runs/digits-0123456789abcdef --bind="$modak_work" --pwd="$modak_work" --env=PYTHONNOUSERSITE=1 /home/user/.modak/images/library_busybox_1-0000000000000000.sif ./train --epochs 12
   ) &
   modak_app=$!
   [ -z "$modak_stopped" ] || kill -s TERM "$modak_app" 2>/dev/null # it came before there was anything to stop

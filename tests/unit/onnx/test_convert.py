@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -306,13 +307,20 @@ def test_two_conversions_to_one_place_are_made_one_after_the_other(folder: Path)
         run(folder, text, "twice")
 
 
+ARCHIVE = """
+import torch
+batch = torch.export.Dim("batch")
+program = torch.export.export(torch.nn.Linear(4, 3), (torch.ones(2, 4),), dynamic_shapes=({0: batch},))
+torch.export.save(program, "linear.pt2")
+"""
+
+
 def test_an_archive_of_torch_export_is_converted(folder: Path) -> None:
     """Its program has no training mode that eval() could end, and raises NotImplementedError (torch 2.13)."""
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
-    batch = torch.export.Dim("batch")
-    program = torch.export.export(torch.nn.Linear(4, 3), (torch.ones(2, 4),), dynamic_shapes=({0: batch},))
-    torch.export.save(program, folder / "linear.pt2")
+    # In a process of its own: Dynamo cannot be imported once Ansible has replaced sys.intern (ansible-core 2.19).
+    subprocess.run([sys.executable, "-c", ARCHIVE], cwd=folder, check=True)
     example = "    example: {x: {shape: [2, 4]}}\n    test: {samples: 20}\n"
     model = f"  - name: linear\n    framework: pytorch\n    file: linear.pt2\n    trust: true\n{example}"
     bundle, _ = run(folder, "name: archive\noptimise: {enabled: false}\nmodels:\n" + model, "archive")
