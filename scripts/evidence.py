@@ -36,6 +36,7 @@ PAGES = {
     "both": TOP / "docs" / "gains-more.md",
     "both-bf16": TOP / "docs" / "gains-more.md",
     "searched": TOP / "docs" / "gains-more.md",
+    "products": TOP / "docs" / "gains-more.md",
     "inference": TOP / "docs" / "gains-more.md",
     "inference-amx": TOP / "docs" / "gains-more.md",
     "keras": TOP / "docs" / "gains-more.md",
@@ -67,6 +68,8 @@ BOTH_BF16 = MEASURED / "both-amd-epyc-2-cores.jsonl"
 """That of all kinds of deployments of the same programs, with bf16."""
 SEARCHED = MEASURED / "searched-amd-epyc-2-cores.jsonl"
 """First and second deployments on the same kind of machine, beside the best of a search."""
+PRODUCTS = MEASURED / "products-amd-epyc-2-cores.jsonl"
+"""The same with matrix products by oneDNN among the levers, exact ones alone."""
 INFERENCE = MEASURED / "inference-amd-epyc-2-cores.jsonl"
 """The machine of the table with ONNX Runtime among the levers."""
 INFERENCE_AMX = MEASURED / "inference-intel-xeon-2-cores.jsonl"
@@ -134,6 +137,10 @@ def both_bf16() -> str:
 
 def searched() -> str:
     return "\n".join((program_table.short(lines(SEARCHED), minutes=5), program_table.choices(lines(SEARCHED))))
+
+
+def products() -> str:
+    return program_table.short(lines(PRODUCTS), minutes=5)
 
 
 def inference() -> str:
@@ -227,6 +234,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "both": both,
     "both-bf16": both_bf16,
     "searched": searched,
+    "products": products,
     "inference": inference,
     "inference-amx": inference_amx,
     "keras": keras,

@@ -92,10 +92,10 @@ def main() -> None:
                 cache, text = Cache(options.layers), torch.randint(0, 50257, (options.batch, options.prompt)).to(device)
             scores = model(text, cache)
             best, text = scores[:, -1].max(-1, keepdim=True)
-            total += best.mean().item()
+            total += best.mean().item() if word < options.length else 0.0
             times.append(time.perf_counter() - start)
     steady = statistics.median(times[len(times) * 2 // 3 :])
-    result = total / options.units
+    result = total / min(options.units, options.length)  # of the first text: others differ in their scores
     Path("metrics.json").write_text(json.dumps({"seconds": sum(times), "steady": steady, "result": result}))
     print(f"{options.units} words in {sum(times):.1f} s, mean score {result:.4f}")
 
