@@ -31,3 +31,20 @@ def best(session: Any) -> str:
 
 def calls_of(model: Any) -> Any:
     return model._compiled_call_impl
+
+
+def counting(torch: Any) -> Any:
+    """Return a module that counts its calls, and so must not be called twice; of seven rows it raises an error."""
+
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.calls = torch.nn.Linear(300, 300), 0
+
+        def forward(self, x: Any) -> Any:
+            self.calls += 1
+            if x.shape[0] == 7:
+                raise KeyError("the program's own")
+            return self.layer(x)
+
+    return Counting().eval()

@@ -19,18 +19,9 @@ from modak_deploy.optimiser import make_plan
 from modak_deploy.performance.records import Table
 from modak_deploy.tuning import search
 from modak_deploy.tuning.command import lines
+from tuning_parts import DOCUMENT
 
-SOLVER = Deployment.model_validate(
-    {
-        "application": {
-            "name": "solver",
-            "type": "hpc",
-            "executable": "./solver",
-            "progress": r"step (\d+)",
-            "workload": {"model": "my-solver", "unit": "iteration", "units": 100},
-        },
-    }
-)
+SOLVER = Deployment.model_validate(DOCUMENT)
 FACTS = Facts.model_validate(
     {"hostname": "here", "glibc": "2.36", "node": {"cores": 8, "microarchitecture": "zen4", "cpu_model": "AMD EPYC"}}
 )

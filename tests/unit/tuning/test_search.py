@@ -25,17 +25,9 @@ from modak_deploy.performance.records import Table
 from modak_deploy.tuning.command import lines
 from modak_deploy.tuning.search import Options, Search
 from modak_deploy.tuning.space import Point
+from tuning_parts import DOCUMENT
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-DOCUMENT = {
-    "application": {
-        "name": "solver",
-        "type": "hpc",
-        "executable": "./solver",
-        "progress": r"step (\d+)",
-        "workload": {"model": "my-solver", "unit": "iteration", "units": 100},
-    },
-}
 FACTS = Facts.model_validate(
     {
         "hostname": "here",

@@ -10,6 +10,7 @@ from modak_deploy.launch.frameworks.pytorch import calls as calls_module
 from modak_deploy.launch.frameworks.pytorch import once as once_module
 from modak_deploy.launch.levers.pytorch import onednn_products
 from modak_deploy.launch.variants import Variant
+from module_parts import counting
 
 NAME = onednn_products.LEVER.name
 
@@ -21,17 +22,7 @@ def module(torch, monkeypatch):
         pytest.skip("this version of PyTorch has no precision of products for oneDNN alone")
     monkeypatch.setattr(hardware, "cpu_features", lambda: frozenset(("avx512bw",)))
     monkeypatch.setattr(onednn_products, "_in_single", lambda torch: True)
-
-    class Counting(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer, self.calls = torch.nn.Linear(300, 300), 0
-
-        def forward(self, x):
-            self.calls += 1
-            return self.layer(x)
-
-    return Counting().eval()
+    return counting(torch)
 
 
 def interrupted(step, files, names, call):

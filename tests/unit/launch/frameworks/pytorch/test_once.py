@@ -13,6 +13,7 @@ from modak_deploy.launch.frameworks.pytorch.kinds import Subject
 from modak_deploy.launch.lever import Lever
 from modak_deploy.launch.levers.pytorch import onednn_products
 from modak_deploy.launch.variants import DEFAULT, Variant
+from module_parts import counting
 
 PRODUCTS, MEMORY = "pytorch-onednn-products", "pytorch-keep-memory"
 FEATURES = hardware.cpu_features()
@@ -107,20 +108,9 @@ def test_where_nothing_can_be_tried_the_reason_is_the_modules(run):
     assert entry["reason"].startswith("an argument cannot be looked into")
 
 
-@pytest.fixture
-def counting(torch):
-    class Counting(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer, self.calls = torch.nn.Linear(300, 300), 0
-
-        def forward(self, x):
-            self.calls += 1
-            if x.shape[0] == 7:
-                raise KeyError("the program's own")
-            return self.layer(x)
-
-    return Counting().eval()
+@pytest.fixture(name="counting")
+def counting_module(torch):
+    return counting(torch)
 
 
 def test_each_call_is_done_once(torch, counting, session_of, monkeypatch):
