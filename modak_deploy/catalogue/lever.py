@@ -88,6 +88,8 @@ class Lever(Model):
     """Whether what the launcher makes for it is kept for later jobs."""
     ranks: bool = False
     """Whether the ranks of a training can switch it together while they run."""
+    irreversible: bool = False
+    """Whether nothing undoes it while the program runs, so that no survey can measure it in turns with others."""
     threads: ThreadCount | None = None
     """Threads per rank: a number, or ``all``, ``half`` or ``physical`` of the cores that a rank has."""
     effects: dict[Name, JsonValue] = {}

@@ -34,6 +34,8 @@ class Lever:
     """Whether it cannot change any result, so that there is nothing to compare."""
     lasting = False
     """Whether its effect stays when it is switched off: the default is not what it was before."""
+    irreversible = False
+    """Whether nothing undoes it, so that what has it is measured after what has not, and not in turns."""
     live = False
     """Whether it can be switched while the program runs; if not, it is on from the start or not at all."""
     at_calls = False
@@ -89,6 +91,13 @@ class Lever:
 
     def switch(self, framework: Any, on: bool) -> None:
         """Switch a setting of the process between units; ``framework`` is the framework's module."""
+
+    def taking(self) -> float:
+        """Return about how many seconds it takes to switch it on, where that is no matter of a moment."""
+        return 0.0
+
+    def again(self) -> None:
+        """Take that one more unit is to be done while it is on, which has been on before."""
 
     def environment(self) -> Dict[str, str]:
         """Return variables that must be set before the framework is imported."""

@@ -30,6 +30,9 @@ ANOTHER = 1.2
 """Times as fast as one conversion that another may be hoped to be: ONNX Runtime is 0.93 to 1.23 times as fast as
 OpenVINO, 1.11 in the median, in the surveys of eight programs that ship (two cores of an AMD EPYC with AVX2)."""
 
+HOPED = 1.1
+"""Times as fast as without it that a lever is hoped to be of which nothing is known, where it takes time once."""
+
 LOST = "what an earlier run had kept for it cannot be used"
 NOTHING = "nothing could be tried: a unit takes {:.3g} s and trials may lose {:.3g} s in this job"
 NOTHING_YET = "nothing could be tried so far: a unit takes {:.3g} s and trials may lose {:.3g} s"
@@ -135,7 +138,11 @@ class Prospects:
         few = self.few(default, improved, self.turns(variant))
         making = [other for other in variant.levers if other.expensive]  # all of it is made anew for the variant
         if not making:
-            limit = self.limit(lever, variant, default)
+            taking = lever.taking()
+            saving = ledger.remaining * best * _saved(self._gain(lever))
+            if 0 < saving <= taking:
+                return SLOW.format(taking, saving)
+            limit = self.limit(lever, variant, default) + taking
             return few or (None if ledger.affordable(limit) else self._dear(limit))
         given = self._trials.expected.get(lever.name) if making == [lever] else None
         cost = sum(self.costs.get(other.name, self._seconds) for other in making)
@@ -158,7 +165,7 @@ class Prospects:
         given, left = self._trials.expected.get(lever.name), self._ledger.remaining * best
         gain = self._trials.foreseen.get(lever.name, None if given is None else given.gain)
         saved = _saved(_over(gain, default, best, replaces))
-        cost = 0.0
+        cost = 0.0 if made else lever.taking()
         if lever.expensive and not made:
             cost = self._expected(given, self.costs.get(lever.name, self._seconds) * hardware.load())[1]
         if lever.name in self.background:  # what is done meanwhile gains nothing
@@ -187,6 +194,11 @@ class Prospects:
             return None
         limit = loss + CALLS * default
         return None if self._ledger.affordable(limit if ready else SPARE * limit) else self._dear(limit)
+
+    def _gain(self, lever: Lever) -> float:
+        """Return the factor that is expected of a lever that is ready in a moment, or hoped for."""
+        given = self._trials.expected.get(lever.name)
+        return HOPED if given is None else given.gain
 
     @staticmethod
     def _expected(given: Optional[Expected], seconds: float) -> Tuple[float, float]:

@@ -239,6 +239,10 @@ class Search(MakingChoice):
         estimate = self._estimates[self._current.name]
         self._made = self._made or variant == self._current
         turns = self._alternates(self._current)
+        if self._irreversible and self._turn:  # the best one's units come first
+            self._rival.add(seconds)
+            self._turn = not self._rival.complete()
+            return
         if not turns and not self._rival.count:  # it was to take turns, and the switch took too long
             self._rival = self._estimates[self.best.name]
             self._against = (self.best.name, self._rival)
@@ -273,6 +277,8 @@ class Search(MakingChoice):
 
     def _alternates(self, variant: Variant) -> bool:
         """Tell whether a variant takes turns with another one: calls do, and steps where the switch to it was cheap."""
+        if self._irreversible and self._phase == "measure":
+            return False
         if self._checks:
             return True
         if self._alternating is None:

@@ -315,4 +315,8 @@ def search_for(name: str, levers: Sequence[Lever], trials: Trials, record: Any, 
 
     Where a process tries nothing, such as one of several ranks, no levers are offered: what was chosen is on.
     """
+    if trials.surveys:
+        for lever in [lever for lever in levers if lever.irreversible]:
+            record.add("not_tried", of=name, lever=lever.name, reason="it cannot be switched off, and others on again")
+        levers = [lever for lever in levers if not lever.irreversible]
     return (Survey if trials.surveys and levers else Search)(name, levers, trials, record, **options)

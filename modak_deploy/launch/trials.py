@@ -11,6 +11,8 @@ from .variants import CHECK, DEFAULT, PROBE, RUN, Action, Variant
 LONGEST = 300
 """Characters of what is said of an error."""
 INTERRUPTED = "a handler of the program's for a signal raised {} in the midst of it"
+SWITCHED = 1e-3
+"""Seconds from which on it is no matter of a moment to set the settings."""
 SHORT = ("memory", "bad_alloc")
 """What libraries say in errors of their own where there is no memory."""
 
@@ -95,8 +97,7 @@ class TriedCalls:
             return self._check(search, action.variant, default, call)
         if action.kind == PROBE:
             return self._probe(search, action.variant, default, call)
-        self.follow(action.variant)
-        start = self.now(search)
+        start = self._turned_to(search, action.variant)
         failure: Optional[Exception] = None
         if action.variant == DEFAULT:
             result = default(call)
@@ -130,6 +131,15 @@ class TriedCalls:
         self.judged(search, variant, False)
         self.recover()
         return default(call) if short else result
+
+    def _turned_to(self, search: Search, variant: Variant) -> float:
+        """Set the process's settings for a variant, and return when that was done; what it took is booked."""
+        before = self.now(search)
+        self.follow(variant)
+        start = self.now(search)
+        if start - before > SWITCHED:
+            search.prepared(start - before)
+        return start
 
     def _inspected(self, search: Search, variant: Variant, result: Any) -> float:
         """Refuse a result that is wrong as such; return the time that this took, which is not the unit's."""
@@ -199,8 +209,7 @@ class TriedCalls:
         start = self.now(search)
         try:
             function = self.ready(search, variant)
-            self.follow(variant)
-            start = self.now(search)
+            start = self._turned_to(search, variant)
             other = function(call)
             seconds = self.now(search) - start
             if variant.expensive or (self.warms(variant) and search.ledger.affordable(seconds)):

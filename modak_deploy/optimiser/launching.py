@@ -123,8 +123,8 @@ def _candidates(
     """Return the levers that may be tried: those that no job has tried, and that may take the place of a chosen one.
 
     What a job may have kept is among them, though it was tried, where units were faster with it than with what is
-    chosen: it was not chosen for what it takes to be made ready. With ``every`` those that are on or that a job has
-    tried may be as well.
+    chosen: it was not chosen for what it takes to be made ready. With ``every``, for a survey, those that are on or
+    that a job has tried may be as well, and none that nothing switches off again.
 
     What is on from the start for other reasons than the launcher's cannot be switched off for them. What restarts try
     as well is tried only where the launcher can try anything: not with another backend of Keras.
@@ -136,6 +136,7 @@ def _candidates(
         for lever in catalogue.levers.values()
         if lever.run.launch in LIVE
         and lever.name not in faults
+        and not (every and lever.irreversible)
         and (every or (lever.name not in levers and lever.name not in earlier.tried - earlier.kept))
         and (ranks == 1 or lever.ranks)
         and not any(lever.excludes(other) for other in chosen if other.run.launch != "live")

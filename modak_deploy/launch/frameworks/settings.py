@@ -23,9 +23,11 @@ class Settings:
             for name in [name for name in self._on if name not in wanted]:
                 self._off(name)
             for name, lever in wanted.items():
-                if name not in self._on:
-                    self._on[name] = lever
-                    lever.switch(self._framework, True)
+                if name in self._on:
+                    lever.again()
+                    continue
+                self._on[name] = lever
+                lever.switch(self._framework, True)
 
     def rest(self) -> None:
         """Switch off, after a unit, what is for units alone."""

@@ -171,10 +171,11 @@ def test_every_lever_declares_itself():
         assert set(one.conflicts) <= set(names)
 
 
-def test_the_catalogue_says_which_levers_ranks_can_switch_together():
-    shipped = {name: entry.ranks for name, entry in load_catalogue().levers.items()}
+@pytest.mark.parametrize("what", ["ranks", "irreversible"])
+def test_the_catalogue_says_which_levers_ranks_can_switch_together_and_what_nothing_undoes(what):
+    shipped = {name: getattr(entry, what) for name, entry in load_catalogue().levers.items()}
     for one in lever.all_levers():
-        assert one.ranks == shipped.get(one.name, False), one.name
+        assert getattr(one, what) == shipped.get(one.name, False), one.name
 
 
 def test_levers_are_read_without_any_framework():

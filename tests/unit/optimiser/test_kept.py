@@ -72,7 +72,7 @@ def test_what_was_faster_and_too_dear_is_tried_where_it_was_kept(squeezenet, uni
     assert (ONNXRUNTIME in launch.candidates) is (chosen == OPENVINO)
     assert OPENVINO not in launch.candidates
     assert ("pytorch-onnxruntime will be tried where an earlier job has kept" in plan.reason) is bool(launch.kept)
-    assert ("pytorch-onnxruntime (if kept)" in render(plan)) is bool(launch.kept)
+    assert ("pytorch-onnxruntime (if kept)" in " ".join(render(plan).split())) is bool(launch.kept)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from ...handlers import timed
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
+from ...trials import SWITCHED
 from ...variants import DEFAULT
 from ..settings import Settings
 from .kinds import Subject, TorchLever
@@ -73,8 +74,11 @@ class Once:
         measured = self._is_measured(args, kwargs) and (search.settled or not timed())
         variant = search.next().variant if measured else search.best
         try:  # a handler for a signal may raise as soon as something is on
+            before = clock.now()
             self._settings.follow(variant)
             start = clock.now()
+            if start - before > SWITCHED:
+                search.prepared(start - before)
             result = impl(*args, **kwargs)
             seconds = clock.now() - start
         finally:

@@ -1,0 +1,91 @@
+"""The lever that moves a process's memory into huge pages, in programs and by itself."""
+
+import pytest
+
+from launch_parts import launch
+from modak_deploy.launch import hugepages
+from modak_deploy.launch.frameworks.pytorch.kinds import Subject
+from modak_deploy.launch.levers.pytorch import huge_pages
+
+NAME = "pytorch-huge-pages"
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+def huge():
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("AnonHugePages:")) >> 10
+net = torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 1024)){mode}
+before = huge()
+{use}
+print(before, huge())
+"""
+INFERENCE = """
+x = torch.rand(2, 4096)
+with torch.no_grad():
+    for _ in range(400):
+        y = net(x)
+print(float(y.double().sum()))
+"""
+TRAINING = """
+opt = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+for _ in range(60):
+    x = torch.rand(2, 4096)
+    opt.zero_grad()
+    loss = net(x).square().mean()
+    loss.backward()
+    opt.step()
+print(float(loss.double()))
+"""
+
+
+@pytest.fixture(autouse=True)
+def huge(monkeypatch):
+    monkeypatch.setattr(hugepages, "_LEAST", 0)
+    if (reason := hugepages.refusal()) is not None:
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize(("mode", "use"), [(".eval()", INFERENCE), ("", TRAINING)], ids=["inference", "training"])
+@pytest.mark.parametrize("how", ["tried", "chosen"])
+def test_a_programs_weights_are_in_huge_pages_and_its_results_the_same(torch, tmp_path, mode, use, how):
+    (tmp_path / "program.py").write_text(PROGRAM.format(mode=mode, use=use))
+    trials = {"mode": "live", "share": 0.9, "units": 40000, "candidates": [NAME]}
+    config = {"trials": trials} if how == "tried" else {"levers": [NAME], "trials": {"mode": "none"}}
+    plain = launch(tmp_path / "program.py", tmp_path, {"trials": {"mode": "none"}, "levers": []})
+    assert plain.returncode == 0, plain.stderr
+    done = launch(tmp_path / "program.py", tmp_path, {**config, "record": str(tmp_path / "with")})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == plain.stdout.splitlines()[0]
+    before, after = map(int, done.stdout.splitlines()[1].split())
+    assert after - before >= 70, done.stdout
+    entries = [entry for record in (tmp_path / "with").glob("*.jsonl") for entry in record.read_text().splitlines()]
+    assert any(NAME in entry for entry in entries)
+    assert not any('"fallback"' in entry for entry in entries), entries
+
+
+def test_it_is_for_the_processors_memory(torch):
+    subject = Subject(torch, torch.nn.Linear(2, 2).eval())
+    assert huge_pages.HugePages().applies(subject) is None
+    subject.device = "cuda"
+    assert huge_pages.HugePages().applies(subject) == "the module is not on the processor"
+
+
+def test_what_comes_later_is_moved_after_units_in_a_part_of_their_time(torch, monkeypatch):
+    now, given = [0.0], []
+
+    def collapse(seconds):
+        given.append(seconds)
+        now[0] += seconds
+        return 0, False
+
+    monkeypatch.setattr(hugepages, "collapse", collapse)
+    monkeypatch.setattr(hugepages, "small_memory", lambda: 400 << 20)
+    monkeypatch.setattr(huge_pages.clock, "now", lambda: now[0])
+    lever = huge_pages.HugePages()
+    lever.switch(torch, True)
+    assert given == [pytest.approx(1.25)]
+    for _ in range(100):
+        now[0] += 1.0
+        lever.again()
+    assert len(given) == 1 + 6  # after 2, 4, 8, 16, 32 and 64 units
+    assert sum(given[1:]) <= huge_pages.SHARE * 64 * 1.06
