@@ -1,12 +1,14 @@
 """Bodies of requests: reading JSON, and faults in the form that clients of the job model know."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from modak_deploy.diagnostics import Diagnostic, Location, Position
 from modak_deploy.errors import InfeasibleError, ModakError
+from modak_deploy.terminal import excerpt
 
 _DEEPEST = 100
 _MOST_DIGITS = 40
@@ -50,6 +52,8 @@ def parse(text: bytes) -> Any:
 
 def _number(text: str) -> float:
     number = Written(text)
+    if math.isinf(number):  # what an answer, or the list of the entries, could not hold: JSON has no infinity
+        raise ValueError(f"'{excerpt(text, 40)}' is larger than any number that is taken")
     number.text = text
     return number
 

@@ -4,9 +4,10 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from rest_serving import DATA, Service
+from rest_serving import DATA, Service, running
 
 ROUTES = ("/optimise", "/get_image", "/get_build", "/get_optimisation")
 VALUES: list[Any] = [
@@ -73,3 +74,23 @@ def test_a_thousand_bad_requests(service: Service) -> None:
     assert sum(number for status, number in counts.items() if status >= 400) >= 1000, counts
     assert "Traceback" not in service.log.read_text()
     assert service.ask("GET", "/health")[0] == 200
+
+
+def test_a_number_that_json_cannot_write_is_kept_by_no_list(tmp_path: Path) -> None:
+    """Each later answer with it would fail: the list of all scripts, for everybody and for ever."""
+    entry = b'{"conditions": {"application": {"feature": {"count": 1e999}}}, "data": {"stage": "pre", "raw": "true"}}'
+    job = b'{"job": {"application": {"executable": "x"}, "optimisation": {"app_type": "hpc", "app_name": -1e999}}}'
+    with running(tmp_path) as service:
+        for path, body in (("/scripts", entry), ("/optimise", job), ("/get_image", job)):
+            status, _, answer = service.ask("POST", path, body)
+            assert status == 422, (path, answer)
+            assert "1e999' is larger than any number" in json.loads(answer)["detail"][0]["msg"]
+        assert service.ask("GET", "/scripts")[::2] == (200, b"[]")
+
+
+def test_notes_on_what_a_document_holds_bring_no_control_characters(service: Service) -> None:
+    optimisation = {"app_type": "hpc", "enable_autotuning": True, "autotuning": {"tuner": "a\x1b[2J\x7fb"}}
+    job = {"application": {"executable": "x"}, "optimisation": optimisation}
+    status, headers, _ = service.ask("POST", "/optimise", {"job": job})
+    assert status == 200
+    assert r"the tuner 'a\u001b[2J\u007fb' is not started" in headers["x-modak-notes"]
