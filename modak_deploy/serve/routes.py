@@ -20,6 +20,7 @@ from modak_deploy.serve.body import Refusal, fault, parse, refusal_of, without_e
 from modak_deploy.serve.collections import check_entry
 from modak_deploy.serve.settings import Settings
 from modak_deploy.serve.store import Exists, Store
+from modak_deploy.terminal import visible
 
 Answers = Callable[[Request], Any]
 
@@ -127,7 +128,8 @@ class Routes:
         headers = {"Expires": formatdate(time.time() + self._settings.lifetime, usegmt=True)}
         if notes:
             # A header holds ASCII on one line; whatever the document made of a note is escaped.
-            headers["X-Modak-Notes"] = "; ".join(notes).encode("ascii", "backslashreplace").decode()[:4000]
+            line = visible("; ".join(notes)).replace("\n", "\\n")
+            headers["X-Modak-Notes"] = line.encode("ascii", "backslashreplace").decode()[:4000]
         return JSONResponse(without_empty(body), headers=headers)
 
     def _decide(
