@@ -34,6 +34,10 @@ _ROUNDS = 5
 """How often an undeployment begins again because another run has changed the service meanwhile."""
 
 
+class _NotLoadedError(JobError):
+    """The proxy does not use the configuration that it was given."""
+
+
 @dataclass(frozen=True)
 class Deployed:
     """What a deployment has done, and what is there then."""
@@ -167,7 +171,7 @@ class Services:
         if front is not None:
             if before is not None and steps.front:
                 self._forget_ended(front)
-            self._switch(record, front, seen.looked)
+            self._switch_from(before, record, front, seen.looked)
             self._check_front(front)
             self._drain(front, record)
         self._end(record, record.of("retired"))
@@ -230,6 +234,20 @@ class Services:
         if not now.runs:
             self._jobs.absent(removal_request(self._plan, front.id))
 
+    def _switch_from(
+        self, before: FrontRecord | None, record: ServiceRecord, front: FrontRecord, looked: Looked
+    ) -> None:
+        """Switch the proxy; where it goes on at the port that it had ``before``, that is the recorded one again.
+
+        Else that port, which the proxy has open, would be taken for another program's, and nothing lead back to it.
+        """
+        try:
+            self._switch(record, front, looked)
+        except _NotLoadedError:
+            if before is not None and before != front:
+                self._write(record.model_copy(update={"front": before}))
+            raise
+
     def _switch(self, record: ServiceRecord, front: FrontRecord, looked: Looked) -> bool:
         """Have the proxy lead clients to the serving replicas; return whether it did something else before."""
         program = looked.haproxy
@@ -248,7 +266,8 @@ class Services:
             self._await([self._front_probe(front)], self._service.start_limit)
         if outcome in ("invalid", "stays"):
             why = "refuses its configuration" if outcome == "invalid" else "does not load its new configuration"
-            raise JobError(f"{self._plan.name}: HAProxy {why}; clients reach what they reached before{_quoted(said)}")
+            text = f"{self._plan.name}: HAProxy {why}; clients reach what they reached before{_quoted(said)}"
+            raise _NotLoadedError(text)
         return outcome in ("placed", "switched")
 
     def _check_front(self, front: FrontRecord) -> None:

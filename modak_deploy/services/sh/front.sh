@@ -10,7 +10,7 @@
 #   loaded     it is in use already
 #   switched   it is in use from now on, in place of another one
 #   reloaded   it is in use from now on; it was in place before, but whether in use is not known, as after a new start
-#   stays      HAProxy goes on with the one before
+#   stays      HAProxy goes on with the one before, which is in its place again for when HAProxy is started anew
 
 service_open "$1" "$2"
 token=$4 haproxy=$5 folder=$6
@@ -22,6 +22,12 @@ answer() { # NAME
   part "$1"
   part end
   exit 0
+}
+
+stays() { # which configuration is in use is not known from now on: one that is late may be loaded yet
+  rm -f loaded
+  [ -z "$differs" ] || [ ! -f haproxy.cfg.before ] || mv -f haproxy.cfg.before haproxy.cfg
+  answer stays
 }
 
 mkdir -p "$dir/front" && cd "$dir/front" || fail "the folder $dir/front cannot be made"
@@ -38,6 +44,8 @@ if [ -f haproxy.cfg ] && cmp -s "haproxy.cfg.$token" haproxy.cfg; then
   rm -f "haproxy.cfg.$token"
 else
   differs=1
+  rm -f haproxy.cfg.before
+  [ ! -f haproxy.cfg ] || ln haproxy.cfg haproxy.cfg.before 2>/dev/null || cp haproxy.cfg haproxy.cfg.before
   durable "haproxy.cfg.$token" && mv -f "haproxy.cfg.$token" haproxy.cfg && durable . ||
     fail "$dir/front/haproxy.cfg cannot be written: is the disk full?"
 fi
@@ -48,7 +56,7 @@ used=
 outcome=reloaded
 [ -z "$differs" ] && [ "${used%% *}" != "$master" ] || outcome=switched
 before=" $(workers_of "${master%%.*}")"
-kill -s USR2 "${master%%.*}" || answer stays
+kill -s USR2 "${master%%.*}" || stays
 tries=0
 while [ "$tries" -lt 50 ]; do
   nap 0.2
@@ -61,4 +69,4 @@ while [ "$tries" -lt 50 ]; do
     answer "$outcome"
   done
 done
-answer stays
+stays

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -20,7 +20,7 @@ from modak_deploy.jobs.job import folder_name
 from modak_deploy.model.plan import Plan
 from modak_deploy.services.front import configuration
 from modak_deploy.services.host import ChangedError, Host, Probe
-from modak_deploy.services.record import ServiceRecord
+from modak_deploy.services.record import FrontRecord, ServiceRecord
 from modak_deploy.services.replica import removal_request
 from modak_deploy.services.steps import service_of
 from modak_deploy.transport.local import LocalTransport
@@ -130,6 +130,27 @@ def test_haproxy_says_why_it_refuses_a_configuration(tmp_path: Path) -> None:
     text = configuration(fronted, fronted.front, service_of(made), str(tmp_path / "services/probe"))
     outcome, _ = host.front(text, record.revision, "/usr/sbin/haproxy", removal_request(made, ID))
     assert outcome == "placed" and host.look().configuration.strip() == text.strip()
+
+
+@pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
+def test_a_configuration_that_is_not_loaded_makes_room_for_the_one_before(tmp_path: Path) -> None:
+    made = service_plan(tmp_path, drain=1)
+    host, request = host_of(made), removal_request(made, ID)
+    record = host.write(seen(made, replica(1, made)).record, 0)
+    folder = tmp_path / "services/probe"
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        fronts = [FrontRecord(id=ID, address=a, port=free.getsockname()[1]) for a in ("127.0.0.1", "192.0.2.1")]
+    texts = [configuration(record, front, service_of(made), str(folder)) for front in fronts]
+    assert host.front(texts[0], record.revision, "/usr/sbin/haproxy", request)[0] == "placed"
+    with ExitStack() as stack:
+        command = ["/usr/sbin/haproxy", "-W", "-db", "-f", str(folder / "front/haproxy.cfg")]
+        proxy = stack.enter_context(subprocess.Popen(command))
+        stack.callback(proxy.terminate)
+        running(made, proxy.pid)
+        assert host.front(texts[0], record.revision, "/usr/sbin/haproxy", request)[0] == "reloaded"
+        assert host.front(texts[1], record.revision, "/usr/sbin/haproxy", request)[0] == "stays"
+        assert host.look().configuration.strip() == texts[0].strip()  # a proxy that crashes is started with it
+        assert host.front(texts[0], record.revision, "/usr/sbin/haproxy", request)[0] == "reloaded"
 
 
 def test_a_program_without_its_shell_is_told_to_end(tmp_path: Path) -> None:

@@ -214,3 +214,19 @@ def test_a_preview_of_settings_of_the_front(tmp_path: Path) -> None:
     assert services(changed, host)[0].preview() == ["the front would get another configuration"]
     assert services(changed, host)[0].deploy(JobInput).changed
     assert services(changed, host)[0].preview() == []
+
+
+@pytest.mark.parametrize("outcome", ["stays", "invalid"])
+def test_a_front_that_cannot_move_keeps_its_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: str) -> None:
+    """Its open port is the service's own, and no other program's, when the document is changed back."""
+    made, moved = service_plan(tmp_path), service_plan(tmp_path, address="192.0.2.1", port=80)
+    record = recorded(made, replica(1, made))
+    host = FakeHost(made, record, [f"{1:016x}", FRONT])
+    with monkeypatch.context() as patched:
+        patched.setattr(host, "front", lambda *_: (outcome, ""))
+        with pytest.raises(JobError, match="clients reach what they reached before"):
+            services(moved, host)[0].deploy(JobInput)
+    assert host.record is not None and host.record.front == record.front
+    assert services(made, host)[0].deploy(JobInput).seen.record.front == record.front
+    assert services(moved, host)[0].deploy(JobInput).changed
+    assert host.record.front is not None and host.record.front.port == 80
