@@ -73,9 +73,9 @@ def begin(resources: Resources, *, run: str, target: str) -> tuple[str, str]:
     The record is on disk, synced, before anybody is asked to create anything.
     """
     folder = _folder(resources.identity)
+    key = folder / _KEY
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        key = folder / _KEY
         if not key.exists():
             create_once(key, _new_key())
         private = key.read_text(encoding="ascii")
@@ -88,10 +88,25 @@ def begin(resources: Resources, *, run: str, target: str) -> tuple[str, str]:
             profile=resources.profile,
             begun=time.time(),
         )
-        write_atomically(folder / _RECORD, record.model_dump_json(indent=2) + "\n", mode=PRIVATE)
+        _write(record)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{folder}: the creation of an instance cannot be recorded: {error}") from None
     return private, _public_of(private, key)
+
+
+def refuse(identity: Identity) -> None:
+    """Record that the provider had no capacity for what was begun: nothing of it can come to be listed later."""
+    record = read(identity)
+    if record is None:
+        return
+    try:
+        _write(record.model_copy(update={"begun": 0.0}))
+    except OSError as error:
+        raise InputError(f"{_folder(identity)} cannot be written: {error.strerror}") from None
+
+
+def _write(record: Record) -> None:
+    write_atomically(_folder(record.identity) / _RECORD, record.model_dump_json(indent=2) + "\n", mode=PRIVATE)
 
 
 def _new_key() -> str:

@@ -146,6 +146,7 @@ class ActionModule(ModakAction):
         message = " ".join(arguments["message"].split())
         if self._plan.instance is None or not self._provider.has_no_capacity(message):
             raise InputError(f"the instance cannot be created: {message}")
+        record.refuse(self._resources.identity)
         name, zone = self._plan.instance.chosen.label, arguments["zone"]
         zones = self._resources.instance.zones if self._resources.instance is not None else []
         self.show(f"{name}{f' in {zones[zone]}' if zone < len(zones) else ''}: {excerpt(message)}")

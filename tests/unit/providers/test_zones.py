@@ -35,9 +35,10 @@ def run(folder: Path, plan: Plan) -> str:
     resources = Aws().describe(plan, read_public_key(plan.target)).model_dump(mode="json")
     described = {"role": str(folder / "provider"), "resources": resources, "identity": resources["identity"]}
     start = {"cloud_current": plan.model_dump(mode="json", by_alias=True), "cloud_described": described}
-    facts = {**start, "cloud_zone": 0, "cloud_unavailable": {}, "cloud_until": 9e9, "cloud_timeout": 60}
+    # Whoever waits at all gives up.
+    facts = {**start, "cloud_zone": 0, "cloud_unavailable": {}, "cloud_until": 0, "cloud_timeout": 0}
     tasks = [
-        {"ansible.builtin.set_fact": {**facts, "cloud_settle": 0, "cloud_lack": NONE_LEFT}},
+        {"ansible.builtin.set_fact": {**facts, "cloud_settle": 60, "cloud_lack": NONE_LEFT}},
         {"ansible.builtin.include_tasks": str(TOP / "roles" / "cloud" / "tasks" / "instance.yml")},
     ]
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
