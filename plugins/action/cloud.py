@@ -198,11 +198,13 @@ class ActionModule(ModakAction):
             time.sleep(_PAUSE)
 
     def _release(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        instances, groups, templates = to_release(self._listing(arguments))
+        listing, pending = self._listing(arguments), record.is_pending(self._resources.identity, arguments["settle"])
+        instances, groups, templates = to_release(listing)
         if self._task.check_mode:
             for name in [*instances, *groups, *templates]:
                 self.show(f"would delete {name}")
-        return {"instances": list(instances), "groups": list(groups), "templates": list(templates)}
+        released = {"instances": list(instances), "groups": list(groups), "templates": list(templates)}
+        return {**released, "pending": pending and not listing.instances}
 
     def _forget(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"changed": not self._task.check_mode and record.forget(self._resources.identity)}

@@ -45,7 +45,7 @@ options:
         started again.
       - V(reach) returns the connection variables of the running instance.
       - V(await) waits until the host of the task, which is the instance, answers and cloud-init has ended.
-      - V(release) returns what is to be deleted.
+      - V(release) returns what is to be deleted, and whether an instance may come to be listed yet.
       - V(forget) removes the record.
     type: str
     choices: [identify, describe, decide, begin, define, judge, find, interrupted, reach, await, release, forget]
@@ -202,4 +202,9 @@ groups:
   type: list
   elements: str
   sample: ["sg-0123456789abcdef0"]
+pending:
+  description: Whether the creation of an instance was begun a short time ago, and none is listed.
+  returned: release
+  type: bool
+  sample: false
 """
