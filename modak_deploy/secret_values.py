@@ -13,6 +13,7 @@ from pathlib import Path
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Application, Secret
 from modak_deploy.model.plan import Plan
+from modak_deploy.paths import expanded
 from modak_deploy.shell import quote
 from modak_deploy.state import keyed_hash
 from modak_deploy.util.files import is_file
@@ -72,7 +73,7 @@ class Reader:
         return str.__str__(value)
 
     def _of_file(self, key: str, name: str) -> str:
-        path = Path(name).expanduser()
+        path = expanded(name, key=key)
         tried = [path] if path.is_absolute() else [folder / path for folder in self.search or (Path(),)]
         file = next((candidate for candidate in tried if is_file(candidate)), None)
         if file is None:

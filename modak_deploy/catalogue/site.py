@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from modak_deploy.catalogue.catalogue import Catalogue, load_catalogue
 from modak_deploy.errors import InputError
+from modak_deploy.paths import expanded
 from modak_deploy.util.files import exists, write_atomically
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def catalogue_for(locations: Sequence[str], search: Sequence[Path] = ()) -> Cata
 def _local(location: str, search: Sequence[Path]) -> Path:
     if re.match(r"[a-z]+://", location):
         return fetch(location)
-    path = Path(location).expanduser()
+    path = expanded(location, key="request.catalogue")
     tried = [path] if path.is_absolute() else [folder / path for folder in search or (Path.cwd(),)]
     for candidate in tried:
         if exists(candidate):

@@ -17,6 +17,7 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import Target
 from modak_deploy.optimiser.changes import with_secrets
+from modak_deploy.paths import expanded
 from modak_deploy.planning import check_deployed, plan_deployment, still_holds, with_image
 from modak_deploy.secret_values import Reader, hashes_of
 from modak_deploy.transport.base import Transport
@@ -134,7 +135,7 @@ class Selected:
 
 def results_folder(options: RunOptions) -> Path:
     """Return the absolute folder for results."""
-    return Path(options.results).expanduser().absolute()
+    return expanded(options.results).absolute()
 
 
 def select(arguments: Arguments) -> Selected:

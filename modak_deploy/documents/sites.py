@@ -12,6 +12,7 @@ from modak_deploy.documents.reading import Document, read_document
 from modak_deploy.documents.sitefiles import Kind, SiteFilePath, check_trusted, search_path, site_files
 from modak_deploy.documents.validation import check
 from modak_deploy.errors import InfeasibleError, InputError
+from modak_deploy.paths import expanded
 from modak_deploy.util.text import did_you_mean
 
 if TYPE_CHECKING:  # most documents name no site, and then no model of one is built
@@ -177,7 +178,7 @@ def _check_reach(name: str, own: Any, data: Any, origins: Any, file: ReadFile) -
 def _absolute(location: str, file: Path) -> str:
     if re.match(r"[a-z]+://", location):
         return location
-    return str(file.absolute().parent / Path(location).expanduser())
+    return str(file.absolute().parent / expanded(location))
 
 
 @dataclass(frozen=True)

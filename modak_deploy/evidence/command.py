@@ -13,6 +13,7 @@ from modak_deploy.evidence.protocol import Protocol
 from modak_deploy.evidence.report import report_of_measurements, report_of_results, write_report
 from modak_deploy.jobs.shown import JobLines, to_stderr
 from modak_deploy.model.base import parse_duration
+from modak_deploy.paths import expanded
 from modak_deploy.performance.paths import store_in_use
 from modak_deploy.util.text import plural
 
@@ -64,7 +65,7 @@ def benchmark(
             "the key 'model' is required; measurements are found by it", source=documents[0], key="application.workload"
         )
     protocol = protocol_of(options)
-    folder = results or Path(documented.results).expanduser()
+    folder = results or expanded(documented.results)
     search = folders([*map(Path, documented.search_paths)], documents)
     with ExitStack() as stack:
         transport = connect(deployment.target, config, stack)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from pathlib import Path
 
 from modak_deploy.containers import registry
 from modak_deploy.containers.base import COMPRESSIONS
@@ -23,6 +22,7 @@ from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.reference import Reference
 from modak_deploy.model.target import Target
 from modak_deploy.numbers import digits
+from modak_deploy.paths import expanded
 from modak_deploy.transport.base import Transport
 
 STALL = 300
@@ -253,7 +253,7 @@ def read_keys(paths: Sequence[str]) -> list[str]:
     keys = []
     for path in paths:
         try:
-            text = Path(path).expanduser().read_text(encoding="ascii")
+            text = expanded(path).read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError):
             raise InputError(f"the public key {path} cannot be read") from None
         if "PRIVATE" in text or not any(f"-----BEGIN {kind}-----" in text for kind in _KEYS):

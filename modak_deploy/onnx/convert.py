@@ -20,6 +20,7 @@ from modak_deploy.onnx.optimising import optimise_model
 from modak_deploy.onnx.processes import Report, run_module
 from modak_deploy.onnx.request import ConversionRequest, DataFile, Generated, ModelRequest, TensorShape
 from modak_deploy.onnx.task import Data, Outcome, Task
+from modak_deploy.paths import expanded
 from modak_deploy.util.files import locked
 from modak_deploy.util.text import plural
 
@@ -127,7 +128,7 @@ def task_of(request: ConversionRequest, model: ModelRequest, base: Path, folder:
 def _path(given: str | None, base: Path, what: str) -> str | None:
     if given is None:
         return None
-    path = (base / Path(given).expanduser()).absolute()
+    path = (base / expanded(given)).absolute()
     if not path.exists():
         raise InputError(f"{what}: {path}: file or folder not found")
     return str(path)

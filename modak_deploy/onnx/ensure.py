@@ -14,6 +14,7 @@ from modak_deploy.onnx.bundle import Bundle, read_bundle
 from modak_deploy.onnx.convert import changed_source, convert, task_of
 from modak_deploy.onnx.manifest import MANIFEST
 from modak_deploy.onnx.request import ConversionRequest, DataFile, ModelRequest, load_request
+from modak_deploy.paths import expanded
 from modak_deploy.util.files import locked, write_atomically
 
 _RECORD = "ensured"
@@ -63,7 +64,7 @@ def _located(model: ModelRequest, folders: Sequence[Path]) -> ModelRequest:
 
 def find(path: str, folders: Sequence[Path], what: str) -> Path:
     """Return the first of ``folders`` that has ``path``, joined with it; InputError where none has."""
-    given = Path(path).expanduser()
+    given = expanded(path)
     for folder in folders if not given.is_absolute() else [Path()]:
         if (folder / given).exists():
             return (folder / given).absolute()

@@ -18,6 +18,7 @@ from modak_deploy.errors import InputError, TargetError
 from modak_deploy.model.base import Line, Model, Name
 from modak_deploy.model.cloud import ProviderName
 from modak_deploy.model.target import Target
+from modak_deploy.paths import expanded
 from modak_deploy.providers.cloudinit import host_key_in
 from modak_deploy.providers.resources import Identity, Listed, Resources
 from modak_deploy.state import state_folder
@@ -52,7 +53,7 @@ def read_public_key(target: Target) -> str:
             key="target.private_key",
             hint="name the private key file",
         )
-    path = Path(name).expanduser()
+    path = expanded(name)
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from modak_deploy.errors import InputError
 from modak_deploy.model.target import Target
+from modak_deploy.paths import expanded
 from modak_deploy.transport.base import Transport
 
 
@@ -45,4 +46,4 @@ def connect(target: Target, config: Path | None, stack: ExitStack) -> Transport:
 
 
 def _path(text: str | None) -> Path | None:
-    return Path(os.path.expandvars(text)).expanduser() if text is not None else None
+    return expanded(os.path.expandvars(text)) if text is not None else None

@@ -19,6 +19,7 @@ from modak_deploy.jobs.settings import Reporter
 from modak_deploy.jobs.shown import JobLines, to_stderr
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Plan
+from modak_deploy.paths import expanded
 from modak_deploy.performance.paths import data_folder, store_in_use
 from modak_deploy.planning import plan_deployment, with_image
 from modak_deploy.transport.base import Transport
@@ -121,7 +122,7 @@ def write_tuning(
                 deployment,
                 connect(deployment.target, config, stack),
                 search=paths,
-                results=results or Path(documented.results).expanduser(),
+                results=results or expanded(documented.results),
                 say=to_stderr,
                 options=options,
                 reporter=JobLines(to_stderr),

@@ -14,6 +14,7 @@ from ansible.plugins.loader import connection_loader
 
 try:
     from modak_deploy.model.target import Target
+    from modak_deploy.paths import expanded
     from modak_deploy.shell import join
     from modak_deploy.transport.ssh_connection import CHECKS, as_options, host_key_files
 except ImportError:
@@ -63,4 +64,4 @@ def _checked(known_hosts: Path) -> str:
 
 
 def _path(text: str) -> str:
-    return str(Path(os.path.expandvars(text)).expanduser())
+    return str(expanded(os.path.expandvars(text)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 with suppress(ImportError):  # the actions say so before anything here is used
     from modak_deploy.errors import InputError
+    from modak_deploy.paths import expanded
 
 if TYPE_CHECKING:
     from ansible.playbook.task import Task
@@ -27,7 +28,7 @@ def results_folder(results: str, task: Task, task_vars: dict[str, Any], run: str
     alone, as with ``--limit``, where a play of several has left the ``run`` there. A task that runs once has no other
     host's results to mix with its own.
     """
-    top = Path(results).expanduser().absolute()
+    top = expanded(results).absolute()
     host = str(task_vars.get("inventory_hostname", ""))
     if not host or host in Path(results).parts:  # the user has kept the hosts apart
         return top
