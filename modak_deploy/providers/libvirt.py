@@ -239,7 +239,10 @@ def _check_uri(uri: str) -> None:
     if _ALIAS.fullmatch(uri):
         return
     key = "target.cloud.profile"
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # a bracket of an IPv6 address without the other
+        parts = urlsplit("")
     if "://" not in uri or not parts.scheme.startswith("qemu") or re.search(r"\s", uri):
         raise InputError(
             f"'{excerpt(uri)}' is neither a URI of libvirt's QEMU driver, such as qemu:///system, nor an alias of one",

@@ -144,6 +144,7 @@ def test_the_disk_is_that_of_the_document_before_that_of_the_type(described: Cal
         ({"address": "public"}, r"target\.cloud\.address.*no public address"),
         ({"profile": "xen:///system"}, r"target\.cloud\.profile.*neither a URI"),
         ({"profile": "qemu:///system --help"}, r"target\.cloud\.profile.*neither a URI"),
+        ({"profile": "qemu+ssh://[2001:db8::1/system"}, r"target\.cloud\.profile.*neither a URI"),
         ({"profile": "qemu+ssh://lab/system?no_verify=1"}, r"target\.cloud\.profile.*'no_verify'.*known_hosts"),
         ({"profile": "qemu+ssh://lab/system?mode=auto;no_verify=1"}, r"target\.cloud\.profile.*'no_verify'"),
         ({"profile": "qemu+ssh://lab/system?netcat=/tmp/x"}, r"target\.cloud\.profile.*'netcat'"),
