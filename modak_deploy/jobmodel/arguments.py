@@ -34,8 +34,8 @@ class Redirection:
 Piece = str | Variable | Redirection
 
 
-def argv_of(key: str, text: str, more_key: str, more: str, *, ranks: int = 1) -> list[str]:
-    """Return the command line of two texts.
+def argv_of(key: str, text: str, more_key: str, more: str, *, ranks: int = 1, python: bool = False) -> list[str]:
+    """Return the command line of two texts; with ``python`` a program whose name ends in .py is given to python3.
 
     Where it names variables or redirections a shell inside the job carries them out, and nothing else: what was quoted
     stays as it is. InputError names the key of anything else that only a shell could do, and of an output file that
@@ -45,6 +45,8 @@ def argv_of(key: str, text: str, more_key: str, more: str, *, ranks: int = 1) ->
     _check_redirections(key if _redirections(_split(key, text)) else more_key, arguments, ranks)
     if not arguments or arguments[0] == [""]:
         raise InputError(f"no program in '{text}'", key=key)
+    if python and "".join(piece for piece in arguments[0] if isinstance(piece, str)).endswith(".py"):
+        arguments.insert(0, ["python3"])
     if all(isinstance(piece, str) for argument in arguments for piece in argument):
         return ["".join(str(piece) for piece in argument) for argument in arguments]
     return ["sh", "-c", f"exec {' '.join(_spelt(argument) for argument in arguments)}"]

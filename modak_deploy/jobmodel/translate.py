@@ -131,6 +131,7 @@ def _argv(job: JobBody, ranks: int = 1) -> list[str]:
         "application.arguments",
         application.arguments or "",
         ranks=ranks,
+        python=application.app_type == "python",
     )
 
 
@@ -242,8 +243,6 @@ def _application(
 ) -> dict[str, Any]:
     application, optimisation = job.application, job.optimisation
     argv = _argv(job)
-    if application.app_type == "python" and argv[0].endswith(".py"):
-        argv = ["python3", *argv]
     kind = optimisation.app_type if optimisation else "big_data" if application.app_type == "python" else "hpc"
     mpi = optimisation.hpc.mpi if optimisation and optimisation.hpc else None
     if image is None and mpi is not None and mpi.library is not None and site.facts.runtimes:
