@@ -142,7 +142,8 @@ def _completed(
         application["mpi_ranks"] = resources.ranks
     if not limited and application.get("threads") and plan.job.threads is None and resources.threads:
         application["threads"] = resources.threads
-    if (options := body.get("job_options")) and options.get("node_count"):
+    options = body.get("job_options")
+    if isinstance(options, dict) and options.get("node_count"):  # not a blank text, which stands for none
         options["node_count"] = resources.nodes
     _set_xla(body, job, plan, translation)
     body["job_content"] = script
@@ -157,5 +158,7 @@ def _set_xla(body: dict[str, Any], job: JobBody, plan: Plan, translation: Transl
     if training is None or training.config.ai_framework != "tensorflow":
         return
     compilers = [translation.catalogue.levers[name].compiler for name in plan.chosen.levers]
-    section = body["optimisation"]["app_type-ai_training"].setdefault("ai_framework-tensorflow", {})
-    section["xla"] = "xla" in compilers
+    sections, key = body["optimisation"]["app_type-ai_training"], "ai_framework-tensorflow"
+    if not isinstance(sections.get(key), dict):  # null and blank texts stand for an absent section
+        sections[key] = {}
+    sections[key]["xla"] = "xla" in compilers
