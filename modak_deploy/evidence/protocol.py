@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from modak_deploy.errors import InputError
 from modak_deploy.model.base import LONGEST_SECONDS, Line, Model, NonNegative, Positive, Seconds, SecondsAboveZero, Text
-from modak_deploy.performance.recording import MOST_UNITS
+from modak_deploy.performance.recording import MOST_UNITS, alike_units, units_asked
 from modak_deploy.performance.statistics import (
     Interval,
     Moments,
@@ -103,14 +103,12 @@ class Repeat(Model):
     def unit_seconds(self, asked: int) -> list[float]:
         """Return the seconds of each of the workload's ``asked`` units in their order; empty where nobody told them."""
         if self.first is not None:
-            units = [self.first, *self.later]
-        elif self.steady and self.units and self.units > 1 and 1 < asked <= MOST_UNITS:
+            units = units_asked([self.first, *self.later], self.wall, asked)
+            return units if self.first + sum(self.later) <= self.wall else []
+        if self.steady and self.units and self.units > 1 and 1 < asked <= MOST_UNITS:
             # The launcher counts units of its own, such as steps of an epoch.
-            unit = self.steady * self.units / asked
-            units = [unit + (self.compile or 0.0), *[unit] * (asked - 1)]
-        else:
-            return []
-        return units if min(units) > 0 and sum(units) <= self.wall else []
+            return alike_units(self.steady * self.units / asked, self.compile or 0.0, self.wall, asked)
+        return []
 
 
 def read_repeats(folder: Path, names: Sequence[str] = ("repeats.jsonl",)) -> list[Repeat]:

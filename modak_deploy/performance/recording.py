@@ -1,5 +1,6 @@
 """From a job that ran to a measurement: what was deployed is what the next Plan learns from."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -237,7 +238,7 @@ def _run(
             f"{origin}: metrics.{first}: with {later} {spent:.1f} s, longer than the {total:.1f} s of the whole job; "
             "the job is not recorded"
         )
-    units = units or counted_units(job, total, asked)
+    units = units_asked(units, total, asked) if units else counted_units(job, total, asked)
     accuracy = metrics.get("accuracy")
     return Run(
         total=total,
@@ -253,14 +254,34 @@ def _is_seconds(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < LONGEST_SECONDS
 
 
+def units_asked(measured: Sequence[float], total: float, asked: int) -> list[float]:
+    """Return the seconds of each of the workload's ``asked`` units, of a run with these seconds of its own units.
+
+    A program reports its epochs where the document counts steps, or the run as one unit, or it stops early. What one of
+    its units takes is then no time of a unit of the workload, which a prediction multiplies by their number: all
+    together take as long as those that it reports. Empty where that is not possible, and the whole alone counts.
+    """
+    if len(measured) == asked:
+        return list(measured)
+    if not 1 < asked <= MOST_UNITS or len(measured) < 2:
+        return []
+    first, *later = measured
+    mean = math.fsum(later) / len(later)
+    return alike_units(mean * len(measured) / asked, max(first - mean, 0.0), total, asked)
+
+
+def alike_units(unit: float, once: float, total: float, asked: int) -> list[float]:
+    """Return so many units of the same length, the first with what is done once; empty where they exceed the total."""
+    units = [unit + once, *[unit] * (asked - 1)]
+    return units if unit > 0 and units[0] + sum(units[1:]) <= total else []
+
+
 def counted_units(job: JobResult, total: float, asked: int) -> list[float]:
     """Return the seconds of each of the workload's units as the launcher counted them; empty where it tells none."""
     main = job.tuning.counted[0] if job.tuning is not None and job.tuning.counted else None
     if main is None or main.steady is None or main.compile is None or not main.steady or not 1 < asked <= MOST_UNITS:
         return []
-    unit = main.steady * main.units / asked
-    units = [unit + main.compile, *[unit] * (asked - 1)]
-    return units if sum(units) <= total else []
+    return alike_units(main.steady * main.units / asked, main.compile, total, asked)
 
 
 def _software(plan: Plan, catalogue: Catalogue) -> dict[str, str]:

@@ -273,6 +273,8 @@ def test_the_gain_is_paired_by_rounds():
 
 def test_phases_come_from_the_metrics_or_from_the_launcher():
     assert repeat("a", 0, 5.0, first=2.0, later=[1.0, 1.0]).unit_seconds(3) == [2.0, 1.0, 1.0]
+    assert repeat("a", 0, 5.0, first=2.0, later=[1.0, 1.0]).unit_seconds(1) == []
+    assert repeat("a", 0, 5.0, first=2.0, later=[1.0, 1.0]).unit_seconds(2) == [2.5, 1.5]
     assert repeat("a", 0, 5.0, steady=1.0, units=3, compile=0.5).unit_seconds(3) == [1.5, 1.0, 1.0]
     assert repeat("a", 0, 2.0, first=2.0, later=[1.0]).unit_seconds(2) == []
 

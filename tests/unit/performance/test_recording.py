@@ -10,9 +10,11 @@ from modak_deploy.catalogue import load_catalogue
 from modak_deploy.errors import InputError
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.job import JobResult
+from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import Facts
 from modak_deploy.optimiser import make_plan
 from modak_deploy.performance.cli import measurements
+from modak_deploy.performance.matching import own_phases
 from modak_deploy.performance.recording import is_learnt_from, records_of
 from modak_deploy.performance.records import Table, available_measurements
 
@@ -97,6 +99,33 @@ def test_the_next_plan_knows_it(results):
 def test_without_phases_the_whole_counts(results):
     (run,) = record(results(metrics={"loss": 1.0})).runs
     assert (run.total, run.first, run.later) == (8.5, None, [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "reported", "first", "later"),
+    [
+        (1, [3.0, 2.0, 2.0, 2.0], None, []),  # the run is the one unit, which is what a workload has by itself
+        (3, [3.0, 2.0, 2.0, 2.0, 2.0, 2.0], 5.0, [4.0, 4.0]),
+        (6, [3.0, 2.0, 2.0], 2.0, [1.0] * 5),  # as where it stops early
+        (2000, [3.0, 2.0, 2.0, 2.0], None, []),
+        (4, [3.0, 2.5, 2.0, 1.0], 3.0, [2.5, 2.0, 1.0]),
+    ],
+)
+def test_epochs_that_are_no_units_of_the_workload_are_not_taken_for_them(results, asked, reported, first, later):
+    """A run of 20 s whose document gave no number of units was taken for one epoch of 5 s, and foretold so."""
+    folder = results(seconds=20.0, metrics={"first_epoch_seconds": reported[0], "later_epoch_seconds": reported[1:]})
+    data = json.loads((folder / "plan.json").read_text())
+    data["application"]["workload"]["units"] = asked
+    made = Plan.model_validate(data)
+    (folder / "plan.json").write_text(made.to_json())
+    job = json.loads((folder / "job.json").read_text())
+    (folder / "job.json").write_text(json.dumps({**job, "tag": made.tag()}))
+    one = record(folder)
+    (run,) = one.runs
+    assert run.first == (first and pytest.approx(first))
+    assert run.later == pytest.approx(later)
+    if asked != 4:
+        assert own_phases(run, one).total == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize(
