@@ -100,7 +100,7 @@ def _figures(finished: Finished) -> Iterator[Figure]:
         yield Figure("Fastest other", values.times(ratio.value), outcome.name, "good" if ratio.low > 1 else "")
     refused = [outcome for outcome in finished.outcomes if outcome.fault]
     if refused:
-        yield Figure("Refused", str(len(refused)), "wrong results or a bad end", "bad")
+        yield Figure("Refused", str(len(refused)), "wrong results, a bad end, or a lever that was not on", "bad")
     disturbed = sum(outcome.disturbed for outcome in finished.outcomes)
     outliers = sum(outcome.outliers for outcome in finished.outcomes)
     counted = sum(len(outcome.counted) for outcome in finished.outcomes)

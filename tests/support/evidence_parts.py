@@ -93,20 +93,25 @@ def repeat(name: str, block: int, wall: float, **more: Any) -> Repeat:
     return Repeat.model_validate({**values, **more})
 
 
-def drive(folder: Path, configurations: dict[str, str], **change: Any) -> tuple[subprocess.CompletedProcess[str], Path]:
+def drive(
+    folder: Path, configurations: dict[str, str], launch: dict[str, Any] | None = None, **change: Any
+) -> tuple[subprocess.CompletedProcess[str], Path]:
     """Run a benchmark's driver in ``folder`` as a job would, in its ``work``."""
-    work = prepare(folder, configurations, **change)
+    work = prepare(folder, configurations, launch, **change)
     done = subprocess.run([sys.executable, "driver.pyz", "settings.json"], cwd=work, capture_output=True, text=True)
     return done, work
 
 
-def prepare(folder: Path, configurations: dict[str, str], **change: Any) -> Path:
-    """Write the driver and its settings; ``configurations`` are commands by names."""
+def prepare(folder: Path, configurations: dict[str, str], launch: dict[str, Any] | None = None, **change: Any) -> Path:
+    """Write the driver and its settings; ``configurations`` are commands by names, and ``launch`` what some have."""
     work = folder / "work"
     work.mkdir(parents=True, exist_ok=True)
     (work / "driver.pyz").write_bytes(archive())
     protocol = Protocol.model_validate({"least": 2, "most": 2, "others": 1000.0, "retries": 0, **change})
     more = {"outputs": ["out.txt"], "metrics": None, "first_key": "first", "later_key": "later"}
-    entries = [{"name": name, "command": command, "environment": {}} for name, command in configurations.items()]
+    entries = [
+        {"name": name, "command": command, "environment": {}, "launch": (launch or {}).get(name)}
+        for name, command in configurations.items()
+    ]
     (work / "settings.json").write_text(settings(protocol, entries, **more))
     return work

@@ -107,13 +107,10 @@ class Benchmark:
             ended = "was ended after {:.0f} s".format(record["wall"])
             end = ended if record["code"] is None else "ended with code {}".format(record["code"])
             record["fault"] = "{}: {}".format(end, tail(os.path.join(run.folder, "output.log")))
-        elif self.settings["compare"]:
-            results = run.results()
-            if number == 0:
-                self.reference.learn(results)
-            else:
-                record["fault"] = self.reference.fault(results)
-            record["compared"] = len(self.reference.comparable())
+        else:
+            record["fault"] = run.off() if number else None
+            if self.settings["compare"]:
+                record.update(self.compared(run, number, record["fault"]))
         record["fault"] = printable(record["fault"]) if record["fault"] else None
         limit = self.settings["others"] * processors()
         record["disturbed"] = record.get("others", 0.0) > limit
@@ -121,6 +118,19 @@ class Benchmark:
         if record["fault"]:
             self.dropped[number] = record["fault"]
         return record
+
+    def compared(self, run: Run, number: int, fault: Optional[str]) -> Dict[str, Any]:
+        """Return how many results were compared with the default's, and what is wrong with them where nothing else is.
+
+        Those of the default itself, which is the first one, tell what is to be compared.
+        """
+        results = run.results()
+        if number == 0:
+            self.reference.learn(results)
+        return {
+            "fault": fault or (self.reference.fault(results) if number else None),
+            "compared": len(self.reference.comparable()),
+        }
 
     def limit(self, number: int) -> Optional[float]:
         """Return the seconds after which a run is ended; None for the default, which only the job's wall time ends."""

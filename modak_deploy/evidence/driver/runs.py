@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Dict, NoReturn, Optional, Tuple
+from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple
 
 from .machine import Memory, adopt, busy, used
 from .results import LARGE, Results, contents, metric_numbers
@@ -113,23 +113,48 @@ class Run:
         first, later = (metrics.get(self.settings[key]) for key in ("first_key", "later_key"))
         if seconds(first) and isinstance(later, list) and later and all(map(seconds, later)):
             return {"first": first, "later": later}
-        counted: Dict[str, Any] = {}
-        folder = os.path.join(self.folder, "launch", "record")
-        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-            try:
-                with open(os.path.join(folder, name)) as file:
-                    entries = [json.loads(line) for line in file]
-            except (OSError, ValueError):
-                continue
-            states = [e for e in entries if e.get("event") == "state" and seconds(e.get("steady"))]
-            best = max(states, key=lambda e: e.get("seconds", 0), default=None)
-            if best is not None and best.get("seconds", 0) > counted.get("seconds", 0):
-                counted = best
+        counted = most_counted(self.main_process())
         if not counted:
             return {}
         values = {key: counted.get(key) for key in ("start", "compile", "steady", "elapsed")}
         phases = {key: value for key, value in values.items() if seconds(value) or (value == 0 and value is not False)}
         return {**phases, "units": counted["units"]} if type(counted.get("units")) is int else phases
+
+    def main_process(self) -> List[Dict[str, Any]]:
+        """Return what the launcher wrote of the process in which most units were counted; nothing where none was."""
+        main: List[Dict[str, Any]] = []
+        folder = os.path.join(self.folder, "launch", "record")
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            try:
+                with open(os.path.join(folder, name)) as file:
+                    entries = [entry for entry in map(json.loads, file) if isinstance(entry, dict)]
+            except (OSError, ValueError, RecursionError):
+                continue
+            if most_counted(entries).get("seconds", 0) > most_counted(main).get("seconds", 0):
+                main = entries
+        return main
+
+    def off(self) -> Optional[str]:
+        """Return which of the levers that it has inside the program was not on, and why; None where nobody tells.
+
+        The launcher leaves out what a library or a network lacks something for, and gives up what fails: the run is
+        then one without it, and as fast as that.
+        """
+        entries = self.main_process()
+        levers = (self.configuration.get("launch") or {}).get("levers", []) if entries else []
+        on: Set[str] = set()
+        reasons: Dict[str, str] = {}
+        for entry in entries:
+            event = entry.get("event")
+            names = str(entry.get("lever") or entry.get("variant") or entry.get("what")).split(" + ")
+            if event in ("lever", "chosen"):
+                on.update(names)
+            elif event in ("fallback", "not_offered") and set(names) <= set(levers):
+                reasons.update(dict.fromkeys(names, str(entry.get("reason"))))
+                on.difference_update(names if event == "fallback" else ())
+        lacking = next((name for name in levers if name not in on), None)
+        reason = reasons.get(lacking or "", "the launcher did not switch it on")
+        return None if lacking is None else "{} was not on: {}".format(lacking, reason)
 
     def metrics(self) -> Dict[str, Any]:
         """Return the application's metrics; nothing where it wrote none."""
@@ -152,6 +177,14 @@ class Run:
                 if os.path.relpath(path, self.work) != self.settings.get("metrics"):
                     texts[os.path.relpath(path, self.work)] = contents(path)
         return texts
+
+
+def most_counted(entries: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """Return the counter of a process with the most time; an empty one where it has none."""
+    states = [
+        e for e in entries if e.get("event") == "state" and all(seconds(e.get(key)) for key in ("steady", "seconds"))
+    ]
+    return max(states, key=lambda e: float(e["seconds"]), default={})
 
 
 def seconds(value: Any) -> bool:
