@@ -14,6 +14,7 @@ from modak_deploy.jobrequest import job_request
 from modak_deploy.jobs import launching
 from modak_deploy.jobs.job import specification
 from modak_deploy.jobs.script import merged_environment
+from modak_deploy.launch.config import VERSION
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Candidate, Launch, Plan
 from modak_deploy.model.request import ExactConfiguration, Request
@@ -107,7 +108,8 @@ def entry(plan: Plan, *, counts: bool) -> dict[str, Any]:
     """Return what the driver is told of a configuration; with ``counts`` the launcher counts its units."""
     request = job_request(plan)
     if counts:
-        request = replace(request, launch=Launch(levers=[] if request.launch is None else request.launch.levers))
+        launch = request.launch or Launch()
+        request = replace(request, launch=Launch(levers=launch.levers, session=launch.session))
     chosen = plan.chosen
     argv = launching.launched(request, chosen.argv, HERE)
     if chosen.runtime != "native":
@@ -121,7 +123,11 @@ def entry(plan: Plan, *, counts: bool) -> dict[str, Any]:
     environment = dict(merged_environment(request, specification(request, HERE)))
     if chosen.preload and chosen.runtime == "native":
         environment["LD_PRELOAD"] = ":".join(chosen.preload)
-    launch_config = {"version": 1, "record": "record", "levers": request.launch.levers} if request.launch else None
+    launch_config = (
+        None
+        if request.launch is None
+        else {"version": VERSION, "record": "record", **launching.switched_on(request.launch)}
+    )
     return {
         "name": chosen.name,
         "command": join(argv),

@@ -1,12 +1,18 @@
 """Benchmarks: a configuration counts only where its levers inside the program were on, with all of their settings."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
-from evidence_parts import drive
+from evidence_parts import FACTS, drive
+from modak_deploy.catalogue import load_catalogue
+from modak_deploy.evidence.configurations import Wanted, entry, plans_of
 from modak_deploy.evidence.driver.runs import Run
 from modak_deploy.evidence.protocol import outcomes, read_repeats
+from modak_deploy.model.deployment import Deployment
+from modak_deploy.model.target import Facts
+from modak_deploy.optimiser import make_plan
 
 COUNTED = {"event": "state", "name": "inference: net", "units": 9, "seconds": 2.0, "steady": 0.1}
 LEVERS = ["onnxruntime-openvino", "onnxruntime-one-thread"]
@@ -59,3 +65,26 @@ def test_a_configuration_without_its_lever_is_refused(tmp_path):
     results = {one.name: one for one in outcomes(read_repeats(work / "benchmark"))}
     assert results["openvino"].fault == "onnxruntime-openvino was not on: no such build"
     assert (results["thread"].fault, len(results["thread"].counted)) == (None, 2)
+
+
+ARENA = """version: 1
+groups: [{name: arena, summary: memory of sessions}]
+levers:
+  - {name: no-arena, group: arena, summary: no arena, effects: {session: {enable_cpu_mem_arena: false}}}
+"""
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_options_of_sessions_are_on_where_they_are_measured(tmp_path, counts):
+    """They were left out, and the lever was the default under its name."""
+    (tmp_path / "levers.yaml").write_text(ARENA)
+    catalogue = load_catalogue([tmp_path / "levers.yaml"])
+    application = {"name": "x", "script": "infer.py", "framework": {"name": "onnxruntime"}}
+    deployment = Deployment.model_validate({"application": {**application, "type": "ai_inference"}})
+    facts = Facts.model_validate({**FACTS, "packages": {"onnxruntime": "1.20.1"}})
+    plan = make_plan(deployment, facts, [], now=datetime(2026, 1, 1, tzinfo=UTC), catalogue=catalogue)
+    default, other = plans_of(plan, Wanted(levers=["no-arena"]), catalogue)
+    launch = entry(other, counts=counts)["launch"]
+    assert launch["levers"] == ["onnxruntime-options"]
+    assert launch["settings"] == {"onnxruntime-options": {"enable_cpu_mem_arena": False}}
+    assert not (entry(default, counts=True)["launch"]["levers"])
