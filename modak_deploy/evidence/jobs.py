@@ -7,7 +7,7 @@ from pathlib import Path
 from modak_deploy.documents.jsontext import read_model
 from modak_deploy.evidence import values
 from modak_deploy.evidence.marks import Mark, divided
-from modak_deploy.evidence.tried import SHOWN, live_trials, restart_trials, trial_values, tried_gain
+from modak_deploy.evidence.tried import SHOWN, is_search, live_trials, restart_trials, trial_values, tried_gain
 from modak_deploy.evidence.view import Facts, Figure, Intervals, Part, Phase, Row, Section, Timeline, Tone, Value
 from modak_deploy.model.job import Counted, JobResult
 from modak_deploy.model.plan import Basis, Gain, Plan, Prediction
@@ -69,7 +69,11 @@ def answer(job: DeployedJob) -> str:
     """Return the decision and what became of it in one or two sentences."""
     plan, result = job.plan, job.result
     settled = tried_gain(result) if result is not None and result.state == "completed" else None
-    if plan.chosen.name == plan.default and settled is not None:
+    if is_search(plan):
+        text = (
+            f"The job tried what may be faster than {plan.chosen.name}, for a search; the program itself did not run."
+        )
+    elif plan.chosen.name == plan.default and settled is not None:
         levers, ratio = settled
         text = (
             f"modak began with the default, {plan.chosen.name}, and went on with {levers}, {ratio:.2f} times as fast."
@@ -138,8 +142,10 @@ def _figures(job: DeployedJob) -> Iterator[Figure]:
     kept = plan.chosen.name == plan.default
     yield Figure("Chosen", plan.chosen.name, "the default" if kept else f"in place of {plan.default}")
     gain = plan.gain or plan.prediction.gain
-    settled = tried_gain(result)
-    if settled is not None and kept:
+    settled = None if is_search(plan) else tried_gain(result)
+    if is_search(plan):
+        yield Figure("Gain", "unknown", "the program itself did not run")
+    elif settled is not None and kept:
         yield _tried_figure("Gain", settled, "")
     elif kept or gain is None:
         why = "the default runs, so nothing can be lost" if kept else "no comparison is known"
@@ -206,8 +212,7 @@ def _ran(job: DeployedJob) -> float | None:
 def _ran_otherwise(job: DeployedJob) -> bool:
     """Return whether a job ran nothing but trials, or what these chose in place of what was predicted."""
     plan, restart = job.plan, job.result.restart if job.result is not None else None
-    only = plan.restart is not None and plan.restart.only
-    return restart is not None and (only or restart.chosen not in (None, plan.chosen.name))
+    return restart is not None and (is_search(plan) or restart.chosen not in (None, plan.chosen.name))
 
 
 def _timeline(job: DeployedJob) -> Timeline | None:

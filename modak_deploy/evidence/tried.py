@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from modak_deploy.evidence import values
 from modak_deploy.evidence.marks import Mark
 from modak_deploy.evidence.view import Intervals, Row, Value
-from modak_deploy.model.job import JobResult, Trial
+from modak_deploy.model.job import JobResult, Settled, Trial, Tuning
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.trials import RestartResult, RestartTrial
+from modak_deploy.performance.trials import is_of
 from modak_deploy.util.text import plural
 
 SHOWN = 40
@@ -27,16 +28,36 @@ def tried_gain(result: JobResult | None) -> tuple[str, float] | None:
     restart = result.restart
     if restart is not None and restart.chosen is not None and restart.gain is not None and restart.gain > 1:
         winners.append((restart.chosen, restart.gain))
-    settled = result.tuning.settled if result.tuning is not None else []
-    gains = [entry for entry in settled if entry.levers and entry.gain is not None]
-    if gains:
-        winners.append((values.levers(gains[-1].levers), gains[-1].gain or 1.0))
+    settled = _went_on(result.tuning) if result.tuning is not None else None
+    if settled is not None and settled.levers and settled.gain is not None:
+        winners.append((values.levers(settled.levers), settled.gain))
     if not winners:
         return None
     ratio = 1.0
     for _, gain in winners:
         ratio *= gain
     return " + ".join(name for name, _ in winners), ratio
+
+
+def _went_on(tuning: Tuning) -> Settled | None:
+    """Return with which levers the program went on, by the last word on each of its objects; None without any.
+
+    What was settled may be given up later, as where its results differ in the end. Of several objects the one with
+    the most time counts, of those that went on with levers.
+    """
+    last = {settled.of: settled for settled in tuning.settled}
+
+    def rank(settled: Settled) -> int:
+        numbers = (number for number, counted in enumerate(tuning.counted) if is_of(counted, settled.of))
+        return next(numbers, len(tuning.counted))
+
+    ordered = sorted(last.values(), key=rank)
+    return next((settled for settled in ordered if settled.levers), next(iter(ordered), None))
+
+
+def is_search(plan: Plan) -> bool:
+    """Tell whether a job runs nothing but trials, as a part of a search."""
+    return plan.restart is not None and plan.restart.only
 
 
 def restart_trials(plan: Plan, result: JobResult | None) -> Intervals | None:
@@ -46,6 +67,7 @@ def restart_trials(plan: Plan, result: JobResult | None) -> Intervals | None:
         return None
     base = _base(plan, restart)
     ran = f" The program ran with {restart.chosen}: {restart.reason}." if restart.chosen is not None else ""
+    ran = " The program itself did not run." if is_search(plan) else ran
     drift = ""
     if restart.drift is not None:
         change = values.percent(restart.drift - 1, signed=True)
@@ -66,7 +88,7 @@ def live_trials(result: JobResult | None) -> Intervals | None:
     tuning = result.tuning if result is not None else None
     if tuning is None or not tuning.trials:
         return None
-    settled = next((entry for entry in reversed(tuning.settled) if entry.levers), next(reversed(tuning.settled), None))
+    settled = _went_on(tuning)
     went_on = f" The program went on with {values.levers(settled.levers)}: {settled.reason}." if settled else ""
     return Intervals(
         "What was tried while it ran",

@@ -131,13 +131,13 @@ def _main(tuning: Tuning) -> Counted | None:
     """
     objects = {trial.of for trial in tuning.trials}
     for counted in tuning.counted:
-        count = sum(_is_of(counted, name) for name in objects)
+        count = sum(is_of(counted, name) for name in objects)
         if count:
             return counted if count == 1 else None
     return None
 
 
-def _is_of(counted: Counted, name: str) -> bool:
+def is_of(counted: Counted, name: str) -> bool:
     """Tell whether a counter counts the units of the object ``name`` that levers were tried on.
 
     Keras's callbacks count the batches of a kind, ``keras: train``, and trials are made on those of one model,
@@ -148,7 +148,7 @@ def _is_of(counted: Counted, name: str) -> bool:
 
 def _switching(tuning: Tuning, main: Counted) -> float:
     """Return the seconds between units for which a survey of the main object switched from one set to another."""
-    return sum(settled.switching or 0.0 for settled in tuning.settled if _is_of(main, settled.of))
+    return sum(settled.switching or 0.0 for settled in tuning.settled if is_of(main, settled.of))
 
 
 def _of_longest_survey(trials: Sequence[Trial]) -> list[Trial]:
@@ -165,7 +165,7 @@ def _by_levers(tuning: Tuning, main: Counted) -> dict[Levers, _Tried]:
     """Return the units of each configuration that was tried on the main object and not given up as wrong."""
     wrong = given_up(tuning)
     tried_levers: dict[Levers, _Tried] = {}
-    trials = _of_longest_survey([trial for trial in tuning.trials if _is_of(main, trial.of)])
+    trials = _of_longest_survey([trial for trial in tuning.trials if is_of(main, trial.of)])
     refused = {tuple(trial.levers) for trial in trials if trial.failed}
     refused |= {tuple(named) for trial in trials for named in (trial.levers, trial.rival)} & wrong
     for number, trial in enumerate(trials):
