@@ -1,5 +1,6 @@
 """A benchmark as a section of a report, and as a table for the terminal."""
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -41,14 +42,9 @@ def answer(finished: Finished) -> str:
     gains, description = _compared(finished), finished.description
     rounds = f"in {plural(len(finished.default.counted), 'round')}"
     if description.choice is None:
-        if not gains:
-            return f"Only {description.default} was measured, {rounds}."
-        slow = gains[-1]
-        fast = gains[0]
-        return (
-            f"{slow[0].name} took the longest, {_longer(slow[1])} of {description.default}; {fast[0].name} came "
-            f"closest with {_longer(fast[1])}; {rounds}."
-        )
+        refused = [outcome.name for outcome in finished.outcomes if outcome.fault]
+        without = f" Refused: {', '.join(refused)}." if refused else ""
+        return _against(description.default, gains, rounds) + without
     if description.choice == description.default:
         text = f"modak kept the default, {description.default}, {rounds}."
     else:
@@ -60,6 +56,17 @@ def answer(finished: Finished) -> str:
     if gains and gains[0][1].low > 1 and gains[0][0].name != description.choice:
         text += f" The fastest was {gains[0][0].name}, {gains[0][1].value:.2f} times as fast as the default."
     return text
+
+
+def _against(default: str, gains: Sequence[tuple[Outcome, Interval]], rounds: str) -> str:
+    """Return how far the others are from the default, of which nobody expects that it is the slowest."""
+    if not gains:
+        return f"Only {default} was measured, {rounds}."
+    near, slow = min(gains, key=lambda pair: abs(math.log(pair[1].value))), gains[-1]
+    text = f"{near[0].name} came closest to {default}, with {_longer(near[1])}"
+    if slow is not near and slow[1].value < 1:
+        text = f"{slow[0].name} took the longest, {_longer(slow[1])} of {default}; {text}"
+    return f"{text}; {rounds}."
 
 
 def method(finished: Finished) -> str:
@@ -221,8 +228,8 @@ def memory_drawing(finished: Finished) -> Drawing | None:
     ]
     for number, outcome in enumerate(shown[:_DRAWN], start=1):
         band = _profile([repeat for repeat in outcome.counted if len(repeat.memory) > 2])
-        mean = [(x, (low + high) / 2) for x, low, high in band]
-        series.append(Line(outcome.name, mean, f"s{number}", band))
+        mean = [(x, middle) for x, _, middle, _ in band]
+        series.append(Line(outcome.name, mean, f"s{number}", [(x, low, high) for x, low, _, high in band]))
         key.append((f"s{number}", outcome.name))
     if not series:
         return None
@@ -232,8 +239,9 @@ def memory_drawing(finished: Finished) -> Drawing | None:
     return Drawing("Memory over time", f"Line: mean. Band: one standard deviation.{more}", lines(axes, series), key)
 
 
-def _profile(repeats: Sequence[Repeat]) -> list[tuple[float, float, float]]:
-    """Return time, mean less and mean plus one standard deviation of memory; each run is stretched to the mean time."""
+def _profile(repeats: Sequence[Repeat]) -> list[tuple[float, float, float, float]]:
+    """Return time, and of memory the mean, with a standard deviation less before it, but for what is below zero, and
+    one more behind it; each run is stretched to the mean time."""
     whole = statistics.fmean(repeat.wall for repeat in repeats)
     band = []
     for step in range(_STEPS + 1):
@@ -243,7 +251,7 @@ def _profile(repeats: Sequence[Repeat]) -> list[tuple[float, float, float]]:
         ]
         mean = statistics.fmean(rows)
         deviation = statistics.stdev(rows) if len(rows) > 1 else 0.0
-        band.append((share * whole, max(mean - deviation, 0.0), mean + deviation))
+        band.append((share * whole, max(mean - deviation, 0.0), mean, mean + deviation))
     return band
 
 
