@@ -100,6 +100,11 @@ class Repeat(Model):
         """Number of the round among those of all attempts of the job, of which each compares its own runs alone."""
         return self.session * _SESSION + self.block
 
+    @property
+    def machine(self) -> int:
+        """Number of the attempt and the task, each of which may have had a machine of its own."""
+        return self.number // _TASK
+
     def unit_seconds(self, asked: int) -> list[float]:
         """Return the seconds of each of the workload's ``asked`` units in their order; empty where nobody told them."""
         if self.first is not None:
@@ -182,7 +187,8 @@ def outcomes(repeats: Sequence[Repeat]) -> list[Outcome]:
     """Return what each configuration amounts to, in the order of their first runs.
 
     Left out are the warm-up, disturbed runs (unless all are), and outliers: further from the median of the logarithms
-    than 3.5 standard deviations as the median absolute deviation gives them, and than 5 %, of eight runs or more.
+    than 3.5 standard deviations as the median absolute deviation gives them, and than 5 %, of eight runs or more of the
+    same attempt and task.
     """
     by_name: dict[str, list[Repeat]] = {}
     for repeat in repeats:
@@ -204,13 +210,25 @@ def _last_of_each(rounds: Sequence[Repeat]) -> list[Repeat]:
 
 
 def _without_outliers(repeats: Sequence[Repeat]) -> Sequence[Repeat]:
-    if len(repeats) < FEWEST:
-        return repeats
-    logs = [math.log(repeat.wall) for repeat in repeats]
+    """Return the repeats that are no outliers among those of the same attempt and task.
+
+    Another one may have run on another machine: that its times are unlike the others says nothing against them.
+    """
+    beside: dict[int, list[float]] = {}
+    for repeat in repeats:
+        beside.setdefault(repeat.machine, []).append(math.log(repeat.wall))
+    middles = {machine: statistics.median(logs) for machine, logs in beside.items()}
+    far = {machine: _far(logs) for machine, logs in beside.items()}
+    return [repeat for repeat in repeats if abs(math.log(repeat.wall) - middles[repeat.machine]) <= far[repeat.machine]]
+
+
+def _far(logs: Sequence[float]) -> float:
+    """Return the distance from their median beyond which logarithms of seconds are outliers."""
+    if len(logs) < FEWEST:
+        return math.inf
     middle = statistics.median(logs)
     spread = MAD * statistics.median(abs(value - middle) for value in logs)
-    far = max(DEVIATIONS * spread, math.log1p(LEAST_APART))
-    return [repeat for repeat, value in zip(repeats, logs, strict=True) if abs(value - middle) <= far]
+    return max(DEVIATIONS * spread, math.log1p(LEAST_APART))
 
 
 def gain(default: Outcome, other: Outcome) -> Interval:

@@ -11,7 +11,7 @@ from modak_deploy.errors import InputError
 from modak_deploy.evidence.benchmark import measurements_of
 from modak_deploy.evidence.driver.runs import seconds
 from modak_deploy.evidence.finished import Description, Finished
-from modak_deploy.evidence.protocol import Protocol, outcomes, read_repeats
+from modak_deploy.evidence.protocol import Protocol, gain, outcomes, read_repeats
 from modak_deploy.model.base import LONGEST_SECONDS
 from modak_deploy.performance.matching import own_phases
 
@@ -34,6 +34,26 @@ def test_of_a_single_run_nobody_knows_the_spread():
 def test_a_mean_of_seconds_is_not_below_none():
     (one,) = outcomes([repeat("x", 0, 1.0), repeat("x", 1, 3.0)])
     assert one.mean.low == 0
+
+
+@pytest.mark.parametrize("apart", [{"block": 100_000}, {"session": 1}])
+def test_another_machine_is_no_outlier(apart):
+    """Of three tasks the one on a machine where the gain is small was left out, and the gain was certain."""
+    repeats = []
+    for machine, (slow, fast) in enumerate([(10.0, 5.0), (10.0, 5.0), (20.0, 19.0)]):
+        number = {name: machine * step for name, step in apart.items()}
+        for block in range(5):
+            where = {**number, "block": number.get("block", 0) + block}
+            repeats += [repeat("default", wall=slow + block / 100, **where), repeat("x", wall=fast, **where)]
+    default, other = outcomes(repeats)
+    assert [(len(one.counted), one.outliers) for one in (default, other)] == [(15, 0), (15, 0)]
+    assert gain(default, other).value == pytest.approx((2 * 2 * 20 / 19) ** (1 / 3), rel=0.01)
+
+
+def test_outliers_are_those_beside_eight_runs_of_one_machine():
+    repeats = [repeat("x", block, 2.0, session=session) for session in (0, 1) for block in range(8)]
+    (one,) = outcomes([*repeats, repeat("x", 8, 3.0, session=1), repeat("x", 0, 9.0, session=2)])
+    assert (one.outliers, max(one.walls)) == (1, 9.0)
 
 
 def test_disturbed_runs_are_told_where_they_count():
