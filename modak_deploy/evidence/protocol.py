@@ -16,6 +16,7 @@ from modak_deploy.performance.recording import MOST_UNITS, alike_units, units_as
 from modak_deploy.performance.statistics import (
     Interval,
     Moments,
+    grouped_ratio_interval,
     paired_ratio_interval,
     prediction_interval,
     ratio_interval,
@@ -232,10 +233,22 @@ def _far(logs: Sequence[float]) -> float:
 
 
 def gain(default: Outcome, other: Outcome) -> Interval:
-    """Return how many times as fast as the default a configuration is, by rounds where both have enough in common."""
+    """Return how many times as fast as the default a configuration is, by rounds where both have enough in common.
+
+    Else it is compared machine by machine, where both ran on one, since the count of their runs there may differ.
+    """
     blocks = [{repeat.number: repeat.wall for repeat in outcome.counted} for outcome in (default, other)]
     paired = paired_ratio_interval(*blocks)
+    if paired is None and len({repeat.machine for repeat in [*default.counted, *other.counted]}) > 1:
+        paired = grouped_ratio_interval(_by_machine(default), _by_machine(other))
     return paired or ratio_interval(Moments.of_values(default.walls), Moments.of_values(other.walls))
+
+
+def _by_machine(outcome: Outcome) -> dict[int, list[float]]:
+    walls: dict[int, list[float]] = {}
+    for repeat in outcome.counted:
+        walls.setdefault(repeat.machine, []).append(repeat.wall)
+    return walls
 
 
 def settings(protocol: Protocol, configurations: Sequence[dict[str, Any]], **more: Any) -> str:

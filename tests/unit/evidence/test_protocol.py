@@ -50,6 +50,25 @@ def test_another_machine_is_no_outlier(apart):
     assert gain(default, other).value == pytest.approx((2 * 2 * 20 / 19) ** (1 / 3), rel=0.01)
 
 
+@pytest.mark.parametrize("apart", ["block", "session"])
+def test_a_gain_is_none_of_two_machines(apart):
+    """The second one takes twice as long, and what ran more often there seemed to be slower by that."""
+    step = 100_000 if apart == "block" else 1
+    ran = {"default": [(0, 10.0), (0, 10.1), (1, 20.0)], "x": [(0, 5.0), (1, 10.1), (1, 10.0)]}
+    repeats = []
+    for name, walls in ran.items():
+        for number, (machine, wall) in enumerate(walls):
+            block = 10 * number + len(name)  # other work disturbed all other rounds
+            where = {
+                "block": block,
+                **({"session": machine} if apart == "session" else {"block": block + machine * step}),
+            }
+            repeats.append(repeat(name, wall=wall, **where))
+    ratio = gain(*outcomes(repeats))
+    assert ratio.value == pytest.approx(2.0, rel=0.01)
+    assert 1.9 < ratio.low < ratio.high < 2.1
+
+
 def test_outliers_are_those_beside_eight_runs_of_one_machine():
     repeats = [repeat("x", block, 2.0, session=session) for session in (0, 1) for block in range(8)]
     (one,) = outcomes([*repeats, repeat("x", 8, 3.0, session=1), repeat("x", 0, 9.0, session=2)])
