@@ -42,6 +42,11 @@ class Sample:
         """Geometric mean."""
         return math.exp(self.moments.mean)
 
+    @property
+    def is_by_blocks(self) -> bool:
+        """Whether each of its runs was measured in a block with others."""
+        return bool(self.blocks) and len(self.blocks) == len(self.totals) and not self.published
+
     def add(self, record: Measurement) -> None:
         """Add the runs of a record."""
         if record.summary is not None:
@@ -86,8 +91,11 @@ class Comparison:
         if first.tried.records and other.tried.records:
             return ratio_within([sample.tried for sample in self.samples], first.tried, other.tried)
         numbers = {key: number for number, key in enumerate(sorted(first.blocks.keys() & other.blocks.keys()))}
+        # A round in which one of the two was disturbed is no reason to compare with runs of other days.
+        shared = {source for source, _ in numbers}
+        beside = other.is_by_blocks and all(source in shared for source, _ in other.blocks)
         pairs = [{numbers[key]: sample.blocks[key] for key in numbers} for sample in (first, other)]
-        paired = paired_ratio_interval(*pairs) if len(numbers) == len(other.totals) else None
+        paired = paired_ratio_interval(*pairs) if beside else None
         return paired or ratio_interval(first.moments, other.moments)
 
     def choice(self) -> tuple[Sample, float]:

@@ -85,6 +85,24 @@ def test_what_jobs_tried_is_compared_within_each_job(live: bool) -> None:
     assert (chosen.configuration.levers, gain) == ([OTHER], comparison.best)
 
 
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_run_that_was_left_out_does_not_mix_two_benchmarks(lost: int) -> None:
+    """The machine was half as fast on the day of the second: a lever that brings nothing seemed to bring 49 %."""
+
+    def measured(source: str, seconds: float, rounds: range, *levers: str) -> Measurement:
+        runs = [Run(total=seconds * (1 + 0.1 * (n % 3) + 0.001 * len(levers)), block=n) for n in rounds]
+        return record(levers=levers, runs=runs, provenance={"source": source})
+
+    (comparison,) = compared(
+        measured("a", 10.0, range(lost, 8)),
+        measured("a", 10.0, range(8), LEVER),
+        measured("b", 20.0, range(8)),
+        measured("b", 10.0, range(8), OTHER),
+    )
+    assert gains(comparison) == {(LEVER,): pytest.approx(1.0, rel=0.01), (OTHER,): pytest.approx(2.0, rel=0.01)}
+    assert all(0.99 < ratio.low / ratio.value < ratio.high / ratio.value < 1.01 for _, ratio in comparison.gains)
+
+
 def test_the_fastest_comes_first_and_one_that_is_uncertain_is_not_chosen() -> None:
     (comparison,) = compared(
         record(10.0, 10.1, 9.9), record(9.0, 9.1, 8.9, levers=(OTHER,)), record(4.0, 12.0, levers=(LEVER,))
