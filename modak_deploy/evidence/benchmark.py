@@ -175,6 +175,8 @@ def _files(job: Job) -> list[str]:
 def measurements_of(finished: Finished, catalogue: Catalogue) -> list[Measurement]:
     """Return a measurement of each configuration whose results agree with the default's."""
     plans = {plan.chosen.name: plan for plan in finished.description.plans}
+    # The day that it began on for all: a decision compares round by round what has one source and one day.
+    when = finished.repeats[0].time
     moved = []
     for outcome in finished.outcomes:
         plan = plans.get(outcome.name)
@@ -182,8 +184,7 @@ def measurements_of(finished: Finished, catalogue: Catalogue) -> list[Measuremen
             continue
         check_recordable(plan, "record")
         runs = [_run(repeat, plan.application.workload.units) for repeat in outcome.counted]
-        source = f"modak benchmark of {plan.name} on {plan.target.name}, {finished.repeats[0].time}"
-        when = float(outcome.counted[0].time)
+        source = f"modak benchmark of {plan.name} on {plan.target.name}, {when}"
         moved.append(
             measurement_of(plan, runs, catalogue, when=when, source=source, method=_method(outcome, finished.default))
         )

@@ -14,7 +14,7 @@ from modak_deploy.model.job import JobResult
 from modak_deploy.model.plan import Plan
 from modak_deploy.model.target import Facts
 from modak_deploy.optimiser import make_plan
-from modak_deploy.performance.records import load_measurements
+from modak_deploy.performance.records import Measurements, load_measurements
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DIGITS = {
@@ -60,12 +60,12 @@ TUNING = {
 }  # fmt: skip
 
 
-def digits_plan(**changes: Any) -> Plan:
-    """Return the Plan of the digits example on a node that was measured."""
+def digits_plan(measurements: Measurements | None = None, **changes: Any) -> Plan:
+    """Return the Plan of the digits example on a node that was measured, by what ships or these measurements."""
     application = DIGITS | changes.pop("application", {})
     deployment = Deployment.model_validate({"application": application, **changes})
     facts = Facts.model_validate(FACTS)
-    return make_plan(deployment, facts, [], now=NOW, measurements=load_measurements())
+    return make_plan(deployment, facts, [], now=NOW, measurements=measurements or load_measurements())
 
 
 def job_values(plan: Plan, **changes: Any) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from evidence_parts import digits_plan, repeat
 from modak_deploy.catalogue.catalogue import load_catalogue
 from modak_deploy.errors import InputError
 from modak_deploy.evidence.benchmark import measurements_of
+from modak_deploy.evidence.configurations import Wanted, plans_of
 from modak_deploy.evidence.driver.runs import seconds
 from modak_deploy.evidence.finished import Description, Finished
 from modak_deploy.evidence.protocol import Protocol, gain, outcomes, read_repeats
 from modak_deploy.model.base import LONGEST_SECONDS
 from modak_deploy.performance.matching import own_phases
+from modak_deploy.performance.records import Table
 
 
 def test_the_driver_bounds_times_as_models_do():
@@ -129,3 +131,27 @@ def test_a_record_says_how_it_was_measured(tmp_path):
     method = recorded(tmp_path, 1, disturbed=True).provenance.method
     assert "other work disturbed the runs" in method
     assert "results were not compared" in method
+
+
+MIDNIGHT = 1_795_305_600
+
+
+@pytest.mark.parametrize("began", [MIDNIGHT, MIDNIGHT - 10])
+def test_a_benchmark_through_midnight_is_one(tmp_path, began):
+    """Its configurations were recorded under two days, and no longer compared round by round."""
+    application = {"workload": {"model": "new", "units": 4}}
+    catalogue = load_catalogue()
+    plans = plans_of(digits_plan(application=application), Wanted(levers=["malloc-hugepages"]), catalogue)[:2]
+    names = [plan.chosen.name for plan in plans]
+    repeats = []
+    for block in range(6):
+        for number, name in enumerate(names):
+            wall = (10.0 - number) * (1 + 0.1 * (block % 3) + 0.001 * block)
+            one = repeat(name, block, wall)
+            repeats.append(one.model_copy(update={"time": began + 30 * block + 15 * number}))
+    description = Description(title="x", default=names[0], protocol=Protocol(), plans=plans)
+    records = measurements_of(Finished(description, repeats, outcomes(repeats), tmp_path), catalogue)
+    assert len({record.provenance.date for record in records}) == 1
+    plan = digits_plan(application=application, measurements=Table(records))
+    assert plan.chosen.name == names[1]
+    assert plan.prediction.gain.low == pytest.approx(10 / 9, rel=0.01)
