@@ -1,7 +1,7 @@
 """Restart trials: which candidates a job tries before its run, each in a new process, or why it cannot."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -124,6 +124,18 @@ def run_of(deployment: Deployment, chosen: Candidate, catalogue: Catalogue) -> d
         "arguments": [*(application.trial or []), *chosen.argv[len(chosen.argv) - tail :]],
         "replaced": len(application.arguments) + tail,
     }
+
+
+def changed_environment(
+    deployment: Deployment, chosen: Mapping[str, str], candidate: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that a candidate sets where the chosen one's are set, and those that it unsets.
+
+    What the user sets is the same in both, whether a lever of the chosen one sets it as well or not.
+    """
+    missing = set(chosen) - set(candidate)
+    own = {**deployment.application.environment, **deployment.job.environment}
+    return {**{name: own[name] for name in missing & set(own)}, **candidate}, sorted(missing - set(own))
 
 
 def tail_of(deployment: Deployment, candidate: Candidate, catalogue: Catalogue) -> int:
@@ -259,13 +271,12 @@ class _Process:
         """Return a candidate as a job starts it."""
         chosen = self.chosen
         changed = candidate.engine != chosen.engine
-        missing = set(chosen.environment) - set(candidate.environment)
-        own = {**self.deployment.application.environment, **self.deployment.job.environment}
+        environment, unset = changed_environment(self.deployment, chosen.environment, candidate.environment)
         return RestartCandidate(
             name=candidate.name,
             levers=candidate.levers,
-            environment={**{name: own[name] for name in missing & set(own)}, **candidate.environment},
-            unset=sorted(missing - set(own)),
+            environment=environment,
+            unset=unset,
             preload=[name for name in candidate.preload if name not in chosen.preload],
             launch_levers=candidate.launch.levers if candidate.launch is not None else [],
             engine=candidate.engine,

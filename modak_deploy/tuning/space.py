@@ -10,6 +10,7 @@ from modak_deploy.model.plan import Candidate, Plan
 from modak_deploy.model.trials import RestartCandidate
 from modak_deploy.optimiser.candidates import Enumerator
 from modak_deploy.optimiser.options import LeverSet, Location
+from modak_deploy.optimiser.restarting import changed_environment
 
 NONE = "-"
 """No lever of a group."""
@@ -60,15 +61,15 @@ class Space:
         catalogue = self._enumerator.catalogue
         levers = self.levers(point)
         chosen = [catalogue.levers[name] for name in levers]
-        environment = {
-            **self._engine_environment,
-            **applied((lever.all_effects for lever in chosen), self._enumerator.cores).environment,
-        }
+        levers_set = applied((lever.all_effects for lever in chosen), self._enumerator.cores).environment
+        environment, unset = changed_environment(
+            self._enumerator.deployment, self._chosen.environment, {**self._engine_environment, **levers_set}
+        )
         return RestartCandidate(
             name=self._enumerator.location.option(levers).name,
             levers=list(levers),
             environment=environment,
-            unset=sorted(set(self._chosen.environment) - set(environment)),
+            unset=unset,
             preload=[name for lever in chosen for name in lever.run.preload if name not in self._chosen.preload],
             launch_levers=[lever.name for lever in chosen if lever.run.launch is not None],
             engine=self._chosen.engine,

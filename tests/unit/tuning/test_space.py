@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from modak_deploy.catalogue import load_catalogue
 from modak_deploy.catalogue.site import catalogue_for
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.execution import Launch
@@ -16,9 +17,12 @@ from modak_deploy.model.jobrequest import JobRequest
 from modak_deploy.model.target import Facts
 from modak_deploy.model.trials import RestartResult, RestartTrial
 from modak_deploy.optimiser import make_plan
+from modak_deploy.optimiser.planner import chosen_location
 from modak_deploy.performance.records import Table
 from modak_deploy.tuning import search
 from modak_deploy.tuning.search import Options, Outcome, Search
+from modak_deploy.tuning.space import NONE, space_of
+from tuning_parts import DOCUMENT
 
 MINE = """version: 1
 groups:
@@ -141,3 +145,16 @@ def test_a_search_whose_state_was_removed_measures_anew(searched: Make) -> None:
     target = Target()
     outcome(searched(target), target)
     assert outcome(searched(target, month=2, folder="emptied"), target)[1] == 1
+
+
+def test_what_the_user_sets_stays_where_a_lever_that_sets_it_as_well_is_off() -> None:
+    """It was taken away from all candidates without the lever, and the program measured as nobody runs it."""
+    application = {**DOCUMENT["application"], "environment": {"OMP_PLACES": "cores"}}
+    deployment = Deployment.model_validate({"application": application, "request": {"require_levers": ["omp-close"]}})
+    facts = Facts.model_validate({**FACTS, "scheduler": None, "partitions": []})
+    catalogue = load_catalogue()
+    plan = make_plan(deployment, facts, [], now=datetime(2026, 1, 1, tzinfo=UTC), measurements=Table([]))
+    assert plan.chosen.environment == {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+    space = space_of(deployment, plan, chosen_location(plan, catalogue), catalogue)
+    other = space.candidate({**space.start, "affinity": NONE})
+    assert (other.environment, other.unset) == ({"OMP_PLACES": "cores"}, ["OMP_PROC_BIND"])
