@@ -46,20 +46,29 @@ SOURCES = (
 
 
 def _factors(source: Source) -> Mapping[str, Mapping[str, Sequence[float]]]:
-    """Return how many times as fast as the default jobs were, by kind of work and arm."""
+    """Return how many times as fast as the default jobs were, by kind of work and arm.
+
+    Means stand beside each other, so that all are those of the same programs: of the ones that have them all.
+    """
     entries = survey_table.read(MEASURED / f"{source.file}.jsonl")
-    factors: dict[str, dict[str, list[float]]] = {}
     if source.whole:
-        for jobs in chosen_table.jobs_of(entries):
-            for arm, seconds in jobs.seconds.items():
-                factors.setdefault(jobs.kind, {}).setdefault(arm, []).append(jobs.by_default / seconds)
-        return factors
-    for line in program_table.lines_of(entries):
-        for arm in ARMS:
-            gain = line.gain(arm, source.minutes)
-            if gain is not None:
-                factors.setdefault(line.kind, {}).setdefault(arm, []).append(gain[0])
+        gains = [
+            (jobs.kind, {arm: jobs.by_default / seconds for arm, seconds in jobs.seconds.items()})
+            for jobs in chosen_table.jobs_of(entries)
+        ]
+    else:
+        gains = [(line.kind, _gains(line, source.minutes)) for line in program_table.lines_of(entries)]
+    factors: dict[str, dict[str, list[float]]] = {}
+    for kind in dict.fromkeys(kind for kind, own in gains if own):
+        arms = {arm for other, own in gains for arm in own if other == kind}
+        complete = [own for other, own in gains if other == kind and own.keys() == arms]
+        factors[kind] = {arm: [own[arm] for own in complete] for arm in ARMS if arm in arms}
     return factors
+
+
+def _gains(line: program_table.Line, minutes: int) -> dict[str, float]:
+    gains = {arm: line.gain(arm, minutes) for arm in ARMS}
+    return {arm: gain[0] for arm, gain in gains.items() if gain is not None}
 
 
 def table() -> str:
