@@ -112,7 +112,9 @@ def prediction_interval(sample: Moments) -> Interval:
     if sample.variance is None:
         value = math.exp(sample.mean)
         return Interval(value, value / _UNKNOWN_SPREAD, value * _UNKNOWN_SPREAD)
-    return _interval(sample.mean, t975(sample.count - 1) * math.sqrt(sample.variance * (1 + 1 / sample.count)))
+    # As in ``ratio_interval``: the run after some that agree exactly does not.
+    spread = max(sample.variance, _LEAST_VARIANCE) * (1 + 1 / sample.count)
+    return _interval(sample.mean, t975(sample.count - 1) * math.sqrt(spread))
 
 
 def ratio_interval(baseline: Moments, other: Moments) -> Interval:

@@ -29,6 +29,14 @@ def test_a_single_value_is_known_to_a_factor_of_two():
     assert (interval.low, interval.value, interval.high) == pytest.approx((5, 10, 20))
 
 
+@pytest.mark.parametrize("seconds", [10.0, 2.31])
+def test_the_run_after_two_that_agree_exactly_may_differ(seconds):
+    """Clocks of jobs have steps of hundredths: a third run of the same seconds lay outside of the interval, too."""
+    interval = prediction_interval(Moments.of_values([seconds, seconds]))
+    assert interval.low < seconds - 0.01 < seconds + 0.01 < interval.high
+    assert interval.high / interval.low < 1.2
+
+
 def test_the_prediction_interval_covers_the_next_run():
     draw = random.Random(7)
     hits = 0
