@@ -27,7 +27,7 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.measurement import Measurement, Run
 from modak_deploy.model.plan import Plan, Source
 from modak_deploy.model.request import ExactConfiguration, Request
-from modak_deploy.optimiser import make_plan
+from modak_deploy.optimiser import changes, make_plan
 from modak_deploy.performance.recording import FIRST, LATER, check_recordable, measurement_of
 from modak_deploy.planning import plan_deployment, with_image
 from modak_deploy.schedulers import options
@@ -111,8 +111,19 @@ def _prepared(
         job=first.job.model_copy(update={"name": name, "output": None, "error": None, "environment": {}}),
     )
     sources = [*own, *(item.source for item in moved)]
-    plan = make_plan(asked, first.facts, sources, now=now, catalogue=catalogue)
+    plan = _reserving(make_plan(asked, first.facts, sources, now=now, catalogue=catalogue), plans)
     return Prepared(plan, plans, first.chosen.name, protocol, texts, moved)
+
+
+def _reserving(plan: Plan, configurations: Sequence[Plan]) -> Plan:
+    """Return the Plan of the benchmark's job with the cores that its configurations are planned and recorded with.
+
+    The driver itself is a program of type hpc, to which a cluster gives one core where nobody asks for more.
+    """
+    default, *others = [configuration.chosen.resources.threads for configuration in configurations]
+    if default is None or plan.chosen.resources.threads is not None:
+        return plan
+    return changes.with_threads(plan, max([default, *filter(None, others)]))
 
 
 def _moved(item: LocalSource) -> LocalSource:
