@@ -280,7 +280,7 @@ def _run_values(finished: Finished, outcome: Outcome, section: str) -> Iterator[
     counted = set() if outcome.fault else {id(repeat) for repeat in outcome.counted}
     for repeat in finished.repeats:
         if repeat.name == outcome.name:
-            what = f"time in round {repeat.block + 1}" if repeat.block >= 0 else "time in the warm-up"
+            what = f"time in {repeat.turn}"
             what += "" if id(repeat) in counted else " (does not count)"
             yield Value(section, outcome.name, what, repeat.wall, unit="s", basis="measurement")
 

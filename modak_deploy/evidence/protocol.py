@@ -102,6 +102,14 @@ class Repeat(Model):
         return self.session * _SESSION + self.block
 
     @property
+    def turn(self) -> str:
+        """When it was made, in words: the round, with the task of an array and the attempt from the second one on."""
+        task, number = divmod(self.block, _TASK) if self.block >= 0 else (0, -1)
+        text = f"round {number + 1}" if number >= 0 else "the warm-up"
+        text += f" of task {task + 1}" if task else ""
+        return text + (f" in attempt {self.session + 1}" if self.session else "")
+
+    @property
     def machine(self) -> int:
         """Number of the attempt and the task, each of which may have had a machine of its own."""
         return self.number // _TASK

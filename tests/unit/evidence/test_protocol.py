@@ -71,6 +71,20 @@ def test_a_gain_is_none_of_two_machines(apart):
     assert 1.9 < ratio.low < ratio.high < 2.1
 
 
+@pytest.mark.parametrize(
+    ("block", "session", "words"),
+    [
+        (2, 0, "round 3"),
+        (-1, 0, "the warm-up"),
+        (200_004, 0, "round 5 of task 3"),  # it was round 200005
+        (2, 1, "round 3 in attempt 2"),
+        (-1, 1, "the warm-up in attempt 2"),
+    ],
+)
+def test_a_repeat_tells_when_it_was_made(block, session, words):
+    assert repeat("x", block, 1.0, session=session).turn == words
+
+
 def test_outliers_are_those_beside_eight_runs_of_one_machine():
     repeats = [repeat("x", block, 2.0, session=session) for session in (0, 1) for block in range(8)]
     (one,) = outcomes([*repeats, repeat("x", 8, 3.0, session=1), repeat("x", 0, 9.0, session=2)])
