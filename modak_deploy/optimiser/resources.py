@@ -51,7 +51,8 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     _check_nodes(deployment, where, partition)
     _check_cores(resources, where, node)
     _check_gpus(deployment, where, node, partition)
-    _check_limits(deployment, where, node, partition)
+    _check_wall_time(deployment, where, partition)
+    _check_memory(deployment, where, node, resources)
     return resources
 
 
@@ -118,17 +119,26 @@ def _check_gpus(deployment: Deployment, where: str, node: Node, partition: Parti
         raise InfeasibleError(f"{asked}, but a node of {where} has {have or 'none'}", key="job.gpus")
 
 
-def _check_limits(deployment: Deployment, where: str, node: Node, partition: Partition | None) -> None:
-    job, needed = deployment.job, deployment.application.workload.memory
+def _check_wall_time(deployment: Deployment, where: str, partition: Partition | None) -> None:
+    job = deployment.job
     limit = partition.maximum_wall_time if partition is not None else None
     if job.wall_time is not None and limit is not None and job.wall_time > limit:
         raise InfeasibleError(
             f"{job.wall_time} s are requested, but {where} permits {limit} s at most", key="job.wall_time"
         )
+
+
+def _check_memory(deployment: Deployment, where: str, node: Node, resources: Resources) -> None:
+    job, needed = deployment.job, deployment.application.workload.memory
     for key, memory in (("job.memory", job.memory), ("application.workload.memory", needed)):
         if memory is not None and node.memory is not None and memory > node.memory:
             raise InfeasibleError(f"{gib(memory)} are needed, and a node of {where} has {gib(node.memory)}", key=key)
-    if needed is not None and job.memory is not None and needed > job.memory:
-        raise InfeasibleError(
-            f"{gib(job.memory)} are fewer than the {gib(needed)} that the workload needs", key="job.memory"
-        )
+    key, reserved, text = "job.memory", job.memory, "" if job.memory is None else gib(job.memory)
+    if job.memory_per_core is not None:
+        cores = resources.ranks_per_node * (resources.threads or 1)
+        key, reserved = "job.memory_per_core", job.memory_per_core * cores
+        text = f"{gib(job.memory_per_core)} for each of {plural(cores, 'core')} per node, {gib(reserved)} in all,"
+        if node.memory is not None and reserved > node.memory:
+            raise InfeasibleError(f"{text} are requested, and a node of {where} has {gib(node.memory)}", key=key)
+    if needed is not None and reserved is not None and needed > reserved:
+        raise InfeasibleError(f"{text} are fewer than the {gib(needed)} that the workload needs", key=key)
