@@ -72,13 +72,18 @@ def decide(choice: Choice, knowledge: Knowledge, deployment: Deployment, price: 
 
 
 def _fastest(predictions: dict[Option, Prediction], rejected: list[Rejected]) -> Option:
-    """Return the fastest option whose seconds are known; InfeasibleError where nothing is known to keep the limits."""
-    timed = [option for option, prediction in predictions.items() if prediction.seconds is not None]
+    """Return the fastest option whose seconds are known; InfeasibleError where nothing is known to keep the limits.
+
+    Seconds that are only carried over were compared with no limit, so that they cannot tell what keeps one.
+    """
+    timed = [option for option, prediction in predictions.items() if prediction.basis in TIMED]
     if timed:
         return min(timed, key=lambda option: _order(option, predictions[option]))
     reasons = [f"{r.name}: {r.reason}" for r in rejected]
     if predictions:
-        reasons.append(f"the time of {len(predictions)} others, such as {next(iter(predictions)).name}, is not known")
+        reasons.append(
+            f"the time of {len(predictions)} others, such as {next(iter(predictions)).name}, is not known well enough"
+        )
     raise InfeasibleError(f"no candidate keeps to the limits: {'; '.join(reasons)}")
 
 
@@ -98,6 +103,27 @@ def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, pric
         unit = "" if price is not None else " node-hours"
         return f"it is predicted to cost {significant(cost, 4)}{unit}, over the budget of {budget:g}"
     return None
+
+
+def doubt_of_limits(prediction: Prediction, deployment: Deployment, nodes: int, price: float | None) -> str | None:
+    """Return the clause on limits of the request that ``prediction`` of what was chosen cannot be compared with.
+
+    A limit that the wall time keeps by itself is none of them.
+    """
+    request, wall_time = deployment.request, deployment.job.wall_time
+    if prediction.basis in TIMED:
+        return None
+    hourly = nodes * (1.0 if price is None else price)
+    doubted = []
+    if request.deadline is not None and (wall_time is None or wall_time > request.deadline):
+        doubted.append(f"the deadline of {request.deadline} s")
+    if request.budget is not None and (wall_time is None or wall_time * hourly / 3600 > request.budget):
+        doubted.append(f"the budget of {request.budget:g}")
+    if not doubted:
+        return None
+    why = "no time was measured or modelled" if prediction.seconds is None else "its seconds are only carried over"
+    verb = "suffices" if len(doubted) == 1 else "suffice"
+    return f"it is not known whether {' and '.join(doubted)} {verb}, since {why}"
 
 
 def _order(option: Option, prediction: Prediction) -> tuple[object, ...]:

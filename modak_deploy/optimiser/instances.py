@@ -304,7 +304,8 @@ def _why(deployment: Deployment, offers: Sequence[_Offer]) -> str:
         return f"{name} is the only instance type that can do it"
     reason = "has the least predicted cost" if deployment.request.objective == "cost" else "is predicted the fastest"
     deadline = deployment.request.deadline
-    within = f" within the deadline of {deadline} s" if deadline is not None else ""
+    is_kept = deadline is not None and best.candidate.basis in TIMED
+    within = f" within the deadline of {deadline} s" if is_kept else ""
     return f"{name} {reason}{within}{many}"
 
 

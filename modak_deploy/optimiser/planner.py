@@ -14,7 +14,6 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.measurement import Ratio
 from modak_deploy.model.nodes import node_of, node_of_plan, partition_of
 from modak_deploy.model.plan import (
-    TIMED,
     WRITTEN_TIME,
     Plan,
     Ranked,
@@ -28,7 +27,7 @@ from modak_deploy.model.target import Facts, Node
 from modak_deploy.optimiser.building import Builder, Outcome
 from modak_deploy.optimiser.candidates import Choice, Enumerator, check_names
 from modak_deploy.optimiser.carrying import Carrier
-from modak_deploy.optimiser.decision import Decision, decide
+from modak_deploy.optimiser.decision import Decision, decide, doubt_of_limits
 from modak_deploy.optimiser.evidence import Evidence
 from modak_deploy.optimiser.knowledge import Knowledge
 from modak_deploy.optimiser.launching import will_try, with_trials
@@ -167,7 +166,7 @@ def _decided(
         outcome.locations.unused,
         scale.text if scale else None,
         _without(unavailable),
-        _budget(deployment, decision, resources, node.price),
+        doubt_of_limits(decision.predictions[decision.chosen], deployment, resources.nodes, node.price),
     ]
     clauses = [remark for remark in remarks if remark is not None]
     version = modelled.version if modelled else None
@@ -200,16 +199,6 @@ def _without(unavailable: Mapping[str, str]) -> str | None:
     first, *others = unavailable
     more = f" and {len(others)} more" if others else ""
     return f"it was decided without {first}{more}, because {unavailable[first]}"
-
-
-def _budget(deployment: Deployment, decision: Decision, resources: Resources, price: float | None) -> str | None:
-    """Tell that nobody knows whether the budget is kept: no time is known, and the wall time may cost more."""
-    budget, wall_time = deployment.request.budget, deployment.job.wall_time
-    if budget is None or decision.predictions[decision.chosen].basis in TIMED:
-        return None
-    if wall_time is not None and wall_time * resources.nodes / 3600 * (1.0 if price is None else price) <= budget:
-        return None
-    return f"it is not known whether the budget of {budget:g} suffices, since no time was measured or modelled"
 
 
 def chosen_location(plan: Plan, catalogue: Catalogue) -> Location:

@@ -133,6 +133,15 @@ def test_the_price_of_the_job_includes_the_start_of_its_instance(plan: Any) -> N
     assert chosen.cost.unit == "USD"
 
 
+def test_seconds_that_are_carried_over_are_not_said_to_be_within_the_deadline(plan: Any, types: Catalogue) -> None:
+    sure = plan({"deadline": 30, "objective": "cost"})
+    assert "middle has the least predicted cost within the deadline of 30 s" in sure.reason
+    carried = plan({"deadline": 1}, change={"deployment.application.workload.batch": 64})
+    assert carried.prediction.basis not in ("measurement", "trial", "model")
+    assert "within the deadline" not in carried.reason
+    assert "not known whether the deadline of 1 s suffices" in carried.reason
+
+
 def test_nothing_keeps_to_the_deadline(plan: Any) -> None:
     with pytest.raises(
         InfeasibleError, match=r"no instance type of aws in here can do what was asked.*deadline of 1 s"
