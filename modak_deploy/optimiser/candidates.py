@@ -16,7 +16,7 @@ from modak_deploy.model.plan import Rejected
 from modak_deploy.model.reference import parse
 from modak_deploy.optimiser.conditions import no_launch, unmet
 from modak_deploy.optimiser.options import LeverSet, Location, Option
-from modak_deploy.optimiser.resources import cores_of
+from modak_deploy.optimiser.resources import cores_of, ranks_of
 from modak_deploy.util.text import did_you_mean, plural
 
 _MOST_PAIRS = 200
@@ -76,7 +76,7 @@ class Enumerator:
         self.cores = cores_of(deployment, location.node)
         self._use = Use(
             deployment.application.script is not None,
-            deployment.job.ranks or 1,
+            ranks_of(deployment),
             no_launch(location),
             location.framework,
             _packings(location),

@@ -39,7 +39,7 @@ def scheduler_of(deployment: Deployment, facts: Facts) -> SchedulerName:
 def resources_of(deployment: Deployment, node: Node, partition: Partition | None) -> Resources:
     """Return what the job reserves; InfeasibleError names the limit that it breaks."""
     job = deployment.job
-    ranks = job.ranks or (job.ranks_per_node or 1) * job.nodes
+    ranks = ranks_of(deployment)
     per_node = job.ranks_per_node or math.ceil(ranks / job.nodes)
     threads = job.cores_per_rank or job.threads
     if threads is None and _takes_node(deployment, ranks) and not deployment.target.kind.single_node:
@@ -56,6 +56,12 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     return resources
 
 
+def ranks_of(deployment: Deployment) -> int:
+    """Return how many ranks the job's options ask for in all: those of each node, or one, where no total is given."""
+    job = deployment.job
+    return job.ranks or (job.ranks_per_node or 1) * job.nodes
+
+
 def asked_resources(plan: Plan) -> Resources:
     """Return what the job of a Plan would reserve whatever levers were chosen."""
     return resources_of(plan.asked, node_of_plan(plan), partition_of(plan.asked, plan.facts))
@@ -64,7 +70,7 @@ def asked_resources(plan: Plan) -> Resources:
 def cores_of(deployment: Deployment, node: Node) -> Cores:
     """Return the cores that each rank has: what is reserved, its share of a single machine, else the site's one."""
     job = deployment.job
-    ranks = job.ranks or (job.ranks_per_node or 1) * job.nodes
+    ranks = ranks_of(deployment)
     count = job.cores_per_rank or job.threads
     if count is None and (deployment.target.kind.single_node or _takes_node(deployment, ranks)):
         count = node.cores and max(1, node.cores // math.ceil(ranks / job.nodes))

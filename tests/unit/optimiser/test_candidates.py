@@ -1,5 +1,6 @@
 """Numbers of threads as levers: which are offered where, and what they set."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,3 +74,18 @@ def test_the_cores_of_a_rank(kind: str, target: str, job: dict[str, Any], count:
 
 def test_the_users_own_number_stays() -> None:
     assert set(offered(deployment(threads=4), SMT).values()) <= {"4"}
+
+
+@pytest.mark.parametrize("job", [{"ranks": 4}, {"ranks_per_node": 4}, {"nodes": 2}, {"nodes": 2, "ranks_per_node": 2}])
+def test_no_program_before_the_ranks_of_mpi_however_they_are_asked_for(job: dict[str, Any], tmp_path: Path) -> None:
+    lever = "{name: interleaved, group: pages, summary: s, effects: {prefix: [numactl, --interleave=all]}}"
+    (tmp_path / "levers.yaml").write_text(f"version: 1\ngroups: [{{name: pages, summary: s}}]\nlevers:\n  - {lever}\n")
+    catalogue = load_catalogue([tmp_path])
+
+    def fault(**job: Any) -> str | None:
+        asked = deployment("hpc", "slurm", **job)
+        location = Location("hpc", None, SMT, "2.36", [], {}, 0, None)
+        return Enumerator(catalogue, asked, location).faults.get("interleaved")
+
+    assert fault() is None
+    assert "not supported for MPI ranks" in (fault(**job) or "")
