@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pydantic import ValidationError
 
 from modak_deploy.discovery.filesystems import parse_file_systems
-from modak_deploy.discovery.hardware import parse_node
+from modak_deploy.discovery.hardware import of_session, parse_node
 from modak_deploy.discovery.probe import Answer, split
 from modak_deploy.discovery.software import (
     parse_glibc,
@@ -53,7 +53,7 @@ def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | N
         scheduler=scheduler.name if scheduler else None,
         scheduler_version=scheduler.version if scheduler else None,
         wrapped=scheduler is not None and scheduler.wrapped,
-        node=_node(partitions) if scheduler else own,
+        node=_node(partitions) if scheduler else of_session(own, answer),
         partitions=partitions,
         glibc=parse_glibc(answer),
         libraries=parse_libraries(answer["ldconfig"], libraries),

@@ -9,6 +9,7 @@ from modak_deploy.model.target import Accelerator, Node
 from modak_deploy.numbers import digits
 
 _MOST_CORES, _MOST_KIB = 2**24, 2**50
+_MOST_CPUS, _MOST_SIBLINGS = 2**16, 64
 
 
 def parse_node(answer: Answer) -> Node:
@@ -28,6 +29,42 @@ def parse_node(answer: Answer) -> Node:
         cpu_features=sorted(features),
         accelerators=parse_accelerators(answer),
     )
+
+
+def of_session(node: Node, answer: Answer) -> Node:
+    """Return the node as the session that answered can use it: threads per core are those of its own cores.
+
+    A session may be given one of the two hardware threads of each core, or the time of fewer cores than it may run on;
+    on a hybrid processor only some cores have two. None where the cores that it has do not share evenly.
+    """
+    physical = _physical_cores(answer)
+    if node.cores is None or physical is None:
+        return node
+    shared, rest = divmod(node.cores, min(node.cores, physical))
+    return node.model_copy(update={"threads_per_core": None if rest else shared})
+
+
+def _physical_cores(answer: Answer) -> int | None:
+    """Return how many physical cores the session may run on; None where it is not known which cores share one."""
+    siblings = {_numbers(line, _MOST_SIBLINGS) for line in answer["siblings"].splitlines() if line.strip()}
+    allowed = _numbers(answer.line("allowed") or "", _MOST_CPUS)
+    if not siblings or frozenset() in siblings:
+        return None
+    return sum(not allowed or bool(group & allowed) for group in siblings) or None
+
+
+def _numbers(text: str, most: int) -> frozenset[int]:
+    """Return the numbers in a list of the kernel's, such as ``0-3,8``; none where it is none, or longer."""
+    numbers: set[int] = set()
+    left = most
+    for item in text.strip().split(","):
+        low, dash, high = item.partition("-")
+        first, last = digits(low, _MOST_CPUS), digits(high if dash else low, _MOST_CPUS)
+        if first is None or last is None or not 0 <= last - first < left:
+            return frozenset()
+        left -= last - first + 1
+        numbers.update(range(first, last + 1))
+    return frozenset(numbers)
 
 
 def parse_accelerators(answer: Answer) -> list[Accelerator]:
@@ -87,8 +124,8 @@ def parse_limits(text: str) -> tuple[int | None, int | None]:
         numbers = [number for value in rest.split() if (number := digits(value)) is not None]
         if name == "cpu.max" and len(numbers) == 2 and numbers[1]:
             cores.append(-(-numbers[0] // numbers[1]))
-        elif name == "cpu.cfs_quota_us" and numbers:
-            quota = numbers[0]
+        elif name == "cpu.cfs_quota_us":
+            quota = numbers[0] if numbers else 0  # -1 is no limit
         elif name == "cpu.cfs_period_us" and numbers and numbers[0] and quota:
             cores.append(-(-quota // numbers[0]))
         elif name in ("memory.max", "memory.limit_in_bytes") and numbers and 0 < numbers[0] < 2**60:

@@ -60,6 +60,20 @@ fi
 ask lscpu lscpu
 tell nproc nproc
 tell online getconf _NPROCESSORS_ONLN
+# Which of them share a physical core, and which this session may use.
+part siblings
+for file in /sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list; do
+  if [ -r "$file" ]; then
+    cat /sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list 2>/dev/null
+    break
+  fi
+done
+part allowed
+if [ -r /proc/self/status ]; then
+  while IFS= read -r line; do
+    case $line in Cpus_allowed_list:*) printf '%s\n' "${line#*:}" ;; esac
+  done </proc/self/status
+fi
 show meminfo /proc/meminfo
 # What a container or a session may use of them.
 limits() {
@@ -67,21 +81,32 @@ limits() {
     if [ -r "$file" ]; then printf '%s %s\n' "${file##*/}" "$(cat "$file" 2>/dev/null)"; fi
   done
 }
+limits_of() { # FOLDER GROUP FILE...: of a control group and of all those that it is in
+  folder=$1 group=${2%/}
+  shift 2
+  while :; do
+    for file in "$@"; do limits "$folder$group/$file"; done
+    [ -n "$group" ] || break
+    group=${group%/*}
+  done
+}
+limits_in() { # CONTROLLERS GROUP, as in /proc/self/cgroup; version 2 names no controllers
+  case ,$1, in
+    ,,) limits_of /sys/fs/cgroup "$2" cpu.max memory.max ;;
+    *,cpu,*) limits_of /sys/fs/cgroup/cpu "$2" cpu.cfs_quota_us cpu.cfs_period_us ;;
+  esac
+  case ,$1, in *,memory,*) limits_of /sys/fs/cgroup/memory "$2" memory.limit_in_bytes ;; esac
+}
 part limits
-group=
 if [ -r /proc/self/cgroup ]; then
-  while IFS= read -r line; do
-    case $line in 0::/*) group=${line#0::} ;; esac
+  while IFS= read -r line; do # 4:cpu,cpuacct:/user.slice
+    line=${line#*:}
+    limits_in "${line%%:*}" "${line#*:}"
   done </proc/self/cgroup
+else
+  limits_in '' /
+  limits_in cpu,memory /
 fi
-group=${group%/}
-while :; do
-  limits "/sys/fs/cgroup$group/cpu.max" "/sys/fs/cgroup$group/memory.max"
-  [ -n "$group" ] || break
-  group=${group%/*}
-done
-limits /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us \
-  /sys/fs/cgroup/memory/memory.limit_in_bytes
 ask rocm-smi rocm-smi --showproductname --showmeminfo vram --showdriverversion --json
 
 # --- file systems ------------------------------------------------------------------------------------------------

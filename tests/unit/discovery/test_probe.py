@@ -102,6 +102,46 @@ def test_the_number_of_cores_is_not_that_of_threads() -> None:
     assert discover(Target(name="t"), OMP_NUM_THREADS="7777").node.cores != 7777
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("version", [1, 2, None])
+def test_limits_of_the_session_are_those_of_its_control_groups(shell: str, version: int | None, tmp_path: Path) -> None:
+    groups = "9:name=systemd:/\n4:cpu,cpuacct:/a/job_7\n3:memory:/a/job_7/step_0\n" if version == 1 else "0::/a/b\n"
+    limits = {
+        1: {
+            "cpu/a/job_7/cpu.cfs_quota_us": "100000",
+            "cpu/a/job_7/cpu.cfs_period_us": "100000",
+            "cpu/cpu.cfs_quota_us": "-1",
+            "cpu/cpu.cfs_period_us": "100000",
+            "memory/a/job_7/memory.limit_in_bytes": str(2**30),
+            "memory/memory.limit_in_bytes": "9223372036854771712",
+        },
+        2: {"a/cpu.max": "100000 100000", "a/memory.max": str(2**30), "a/b/cpu.max": "max 100000"},
+        None: {"cpu.max": "100000 100000", "memory/memory.limit_in_bytes": str(2**30)},
+    }
+    for name, content in limits[version].items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{content}\n")
+    if version is not None:
+        (tmp_path / "groups").write_text(groups)
+    script = probe_script(Target(name="t")).replace("/sys/fs/cgroup", str(tmp_path))
+    facts = parse_probe(run(script.replace("/proc/self/cgroup", str(tmp_path / "groups")), shell), Target(name="t"))
+    assert (facts.node.cores, facts.node.memory) == (1, 2**30)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_cores_that_share_a_physical_one(shell: str, tmp_path: Path) -> None:
+    for number, siblings in enumerate(["0,2", "1,3", "0,2", "1,3", ""]):  # the last one is offline
+        topology = tmp_path / f"cpu{number}" / "topology"
+        topology.mkdir(parents=True)
+        if siblings:
+            (topology / "thread_siblings_list").write_text(f"{siblings}\n")
+    (tmp_path / "status").write_text("Name:\tcat\nCpus_allowed_list:\t0,2\nMems_allowed_list:\t0\n")
+    script = probe_script(Target(name="t")).replace("/sys/devices/system/cpu", str(tmp_path))
+    answer = split(run(script.replace("/proc/self/status", str(tmp_path / "status")), shell))
+    assert answer["siblings"].split() == ["0,2", "1,3", "0,2", "1,3"]
+    assert answer.line("allowed") == "0,2"
+
+
 @pytest.mark.parametrize("kind", ["slurm", "torque", "openpbs"])
 def test_a_scheduler_that_is_not_there(kind: str, tmp_path: Path) -> None:
     (tmp_path / "cat").symlink_to(shutil.which("cat") or "")
