@@ -9,7 +9,12 @@ _Model = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def accelerator_name(model: str, catalogue: Catalogue) -> str:
-    """Return the catalogue's name of an accelerator; the model itself, in small letters, when it has none."""
+    """Return the catalogue's name of an accelerator; the model itself, in small letters, when it has none.
+
+    A part of a GPU (MIG) has the GPU's name in its own, and a seventh of its speed: it is no such accelerator.
+    """
+    if " mig " in f" {_plain(model)} ":
+        return model.lower()
     models = tuple((name, (name, *entry.also)) for name, entry in catalogue.accelerators.items())
     return _longest(model.lower(), models) or model.lower()
 

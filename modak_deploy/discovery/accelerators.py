@@ -13,11 +13,21 @@ from modak_deploy.numbers import digits
 
 _MOST = 2**31 - 1
 Vendor = Literal["nvidia", "amd", "intel"]
+_Device = tuple[str, int | None, str | None]
+"""Model, bytes of memory and version of the driver."""
 
 
-def parse_nvidia(text: str) -> list[Accelerator]:
-    """Return the GPUs of ``nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader,nounits``."""
-    devices = []
+_GPU = re.compile(r"GPU \d+: ")
+_SLICE = re.compile(r"\s+MIG (?P<profile>\S+)\s+Device +\d+:")
+
+
+def parse_nvidia(text: str, listing: str = "") -> list[Accelerator]:
+    """Return the GPUs of ``nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader,nounits``.
+
+    ``listing`` is the output of ``nvidia-smi -L``, which alone tells that a GPU is divided (MIG): then programs see its
+    parts, each with a part of the memory, and never the whole.
+    """
+    devices: list[_Device] = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         # Without a driver or a device it prints a sentence.
@@ -25,7 +35,31 @@ def parse_nvidia(text: str) -> list[Accelerator]:
             mebibytes = digits(cells[1], _MOST)
             memory = None if mebibytes is None else mebibytes * 1024**2
             devices.append((cells[0], memory, _version(cells[2])))
+    slices = _slices(listing)
+    if len(slices) == len(devices):
+        divided = zip(devices, slices, strict=True)
+        devices = [part for device, parts in divided for part in _parts(device, parts)]
     return _grouped(devices, "nvidia")
+
+
+def _slices(listing: str) -> list[list[str]]:
+    """Return the profiles of the parts of each GPU, such as ``1g.5gb``; none of one that is not divided."""
+    gpus: list[list[str]] = []
+    for line in listing.splitlines():
+        if _GPU.match(line):
+            gpus.append([])
+        elif gpus and (part := _SLICE.match(line)):
+            gpus[-1].append(part["profile"])
+    return gpus
+
+
+def _parts(device: _Device, profiles: list[str]) -> list[_Device]:
+    """Return the parts of a GPU as devices of their own; the GPU itself where there are none."""
+    if not profiles:
+        return [device]
+    model, _, driver = device
+    sizes = ((profile, re.search(r"\.([0-9]{1,4})gb", profile)) for profile in profiles)
+    return [(f"{model} MIG {profile}", int(size[1]) * 1024**3 if size else None, driver) for profile, size in sizes]
 
 
 def parse_rocm(text: str) -> list[Accelerator]:
@@ -51,7 +85,7 @@ def parse_rocm(text: str) -> list[Accelerator]:
     return _grouped(devices, "amd")
 
 
-def _grouped(devices: Iterable[tuple[str, int | None, str | None]], vendor: Vendor) -> list[Accelerator]:
+def _grouped(devices: Iterable[_Device], vendor: Vendor) -> list[Accelerator]:
     return [
         Accelerator(model=model, count=count, vendor=vendor, memory=memory, driver=driver)
         for (model, memory, driver), count in Counter(devices).items()

@@ -69,7 +69,7 @@ def _numbers(text: str, most: int) -> frozenset[int]:
 
 def parse_accelerators(answer: Answer) -> list[Accelerator]:
     """Return the host's GPUs of all makers."""
-    return parse_nvidia(answer["nvidia-smi"]) + parse_rocm(answer["rocm-smi"])
+    return parse_nvidia(answer["nvidia-smi"], answer["nvidia-list"]) + parse_rocm(answer["rocm-smi"])
 
 
 def parse_colons(text: str) -> dict[str, str]:

@@ -4,7 +4,8 @@
 # WORKSPACE is the folder for jobs, which need not be there yet.
 # Everything may be missing here but a shell, cat and printf.
 
-PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
+# AMD's packages leave rocm-smi in a folder of their own.
+PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/opt/rocm/bin
 LC_ALL=C
 # ch-run wants it even to tell its version, and a session without a login has none.
 USER=${USER:-$(id -un 2>/dev/null)}
@@ -134,6 +135,7 @@ part ldd
 if have ldd; then limited ldd --version </dev/null 2>&1; fi
 tell ldconfig ldconfig -p
 ask_aside nvidia-smi nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader,nounits
+ask_aside nvidia-list nvidia-smi -L
 probe_runtimes # see modak_deploy/containers/registry.py
 ask_aside mpirun mpirun --version
 ask_aside mpichversion mpichversion

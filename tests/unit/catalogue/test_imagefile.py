@@ -71,6 +71,7 @@ def test_the_hardware_that_ships_names_real_microarchitectures():
         ("NVIDIA A100-SXM4-80GB", "a100-80gb"),
         ("NVIDIA H100 80GB HBM3", "h100-sxm"),
         ("AMD Instinct MI300X", "mi300x"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "nvidia a100-sxm4-40gb mig 1g.5gb"),
         ("Voodoo 2", "voodoo 2"),
     ],
 )

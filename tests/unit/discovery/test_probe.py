@@ -98,6 +98,24 @@ def test_tools_that_fail_and_hang_after_their_answer(tmp_path: Path) -> None:
     assert facts.runtimes == {"apptainer": "1.4.5"}
 
 
+def test_a_gpu_that_is_divided_is_asked_for_its_parts(tmp_path: Path) -> None:
+    listing = "GPU 0: NVIDIA H100 (UUID: GPU-1)\\n  MIG 1g.10gb     Device  0: (UUID: MIG-2)\\n"
+    program(
+        tmp_path / "nvidia-smi", f'case $1 in -L) printf "{listing}" ;; *) echo "NVIDIA H100, 81559, 550.5" ;; esac'
+    )
+    (tmp_path / "cat").symlink_to(shutil.which("cat") or "")
+    facts = parse_probe(run(only_from(tmp_path, probe_script(Target(name="t")))), Target(name="t"))
+    assert [(gpu.model, gpu.memory) for gpu in facts.node.accelerators] == [("NVIDIA H100 MIG 1g.10gb", 10 * 2**30)]
+
+
+def test_amds_tool_where_amds_packages_leave_it(tmp_path: Path) -> None:
+    card = '{"card0": {"VRAM Total Memory (B)": "34342961152", "Card series": "AMD Instinct MI100"}}'
+    program(tmp_path / "bin" / "rocm-smi", f"echo '{card}'")
+    script = probe_script(Target(name="t"))
+    facts = parse_probe(run(script.replace("/opt/rocm/", f"{tmp_path}/")), Target(name="t"))
+    assert [gpu.model for gpu in facts.node.accelerators] == ["AMD Instinct MI100"]
+
+
 def test_the_number_of_cores_is_not_that_of_threads() -> None:
     assert discover(Target(name="t"), OMP_NUM_THREADS="7777").node.cores != 7777
 
