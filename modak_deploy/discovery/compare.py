@@ -1,24 +1,39 @@
 """A target as its user describes it, against what was found on it."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from modak_deploy.model.target import Accelerator, Facts, Node, Partition, Target
 
 _OF_PARTITION = ("default", "available", "nodes", "maximum_wall_time")
-_OF_NODE = ("cores", "memory", "microarchitecture", "cpu_model")
+_OF_NODE = ("cores", "microarchitecture", "cpu_model")
+_KERNEL = 0.05
+"""Share of the memory that a kernel keeps for itself, more or less of it from one version to the next."""
+_MODEL = re.compile(r"(?!sxm|hbm|gfx)[a-z]{1,3}[0-9]{1,4}[a-z]{0,2}")
+"""A word of a GPU's name that tells its model: a100 and mi250x, not sxm4."""
 
 
-def differences(target: Target, facts: Facts) -> list[str]:
+def differences(target: Target, facts: Facts, runtimes: Mapping[str, str] | None = None) -> list[str]:
     """Return one sentence for each thing that ``target`` says otherwise than it was found; what is unknown is no such.
 
-    What the description leaves out is found on the target each time, and compared with nothing.
+    What the description leaves out is found on the target each time, and compared with nothing. ``runtimes`` are those
+    that a site's section ``software`` describes, with their versions.
     """
-    return list(_differences(target, facts))
+    return [*_differences(target, facts), *_runtimes(runtimes or {}, facts)]
+
+
+def _runtimes(described: Mapping[str, str], facts: Facts) -> Iterator[str]:
+    for name, version in described.items():
+        present = facts.runtimes.get(name)
+        if present is None:
+            yield f"software.runtimes: {name} not found"
+        elif present != version:
+            yield _sentence(f"software.runtimes.{name}", version, present)
 
 
 def _differences(target: Target, facts: Facts) -> Iterator[str]:
-    if not target.kind.single_node and target.type != facts.scheduler:
+    if not target.kind.single_node and target.type != facts.scheduler and not facts.wrapped:
         yield _sentence("target.type", target.type, facts.scheduler or "no scheduler")
         return
     if target.node is not None:
@@ -40,11 +55,31 @@ def _differences(target: Target, facts: Facts) -> Iterator[str]:
 
 def _node(key: str, described: Node, reported: Node) -> Iterator[str]:
     yield from _fields(key, described, reported, _OF_NODE)
+    if described.memory and reported.memory and abs(described.memory - reported.memory) > _KERNEL * described.memory:
+        yield _sentence(f"{key}.memory", described.memory, reported.memory)
     missing = sorted(set(described.cpu_features) - set(reported.cpu_features))
     if missing and reported.cpu_features:
         yield f"{key}.cpu_features: the processor does not show {', '.join(missing)}"
-    if "accelerators" in described.model_fields_set and _count(described.accelerators) != _count(reported.accelerators):
+    if "accelerators" not in described.model_fields_set:
+        return
+    if _count(described.accelerators) != _count(reported.accelerators):
         yield _sentence(f"{key}.accelerators", _count(described.accelerators), _count(reported.accelerators))
+    elif _are_others(described.accelerators, reported.accelerators):
+        yield _sentence(f"{key}.accelerators", _models(described.accelerators), _models(reported.accelerators))
+
+
+def _are_others(described: Sequence[Accelerator], reported: Sequence[Accelerator]) -> bool:
+    """Return whether GPUs are of another model; a site and a driver spell one differently, or name none."""
+    ours, theirs = (
+        [name for name in re.split(r"[\W_]", _models(gpus).lower()) if _MODEL.fullmatch(name)]
+        for gpus in (described, reported)
+    )
+    alike = (a.startswith(b) or b.startswith(a) for a in ours for b in theirs)
+    return bool(ours and theirs) and not any(alike)
+
+
+def _models(accelerators: Sequence[Accelerator]) -> str:
+    return ", ".join(accelerator.model for accelerator in accelerators)
 
 
 def _fields(key: str, described: Node | Partition, reported: Node | Partition, names: Sequence[str]) -> Iterator[str]:

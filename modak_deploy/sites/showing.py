@@ -95,7 +95,7 @@ def check_targets(names: Sequence[str], config: Path | None) -> str:
         check_reachable(target, "'modak site check'", source=position.source, line=position.line)
         diagnostics += [
             Diagnostic(f"{site.name}: {text}", "target-differs", source=position.source, line=position.line)
-            for text in differences(target, ask_target(target, target, config))
+            for text in differences(target, ask_target(target, target, config), site.settings.software.runtimes)
         ]
     if diagnostics:
         raise TargetError(diagnostics)

@@ -54,6 +54,15 @@ def test_what_differs_is_said_with_file_and_line(capsys, config):
     assert modak(capsys, "check")[0] == 0
 
 
+def test_runtimes_that_the_site_describes_are_compared_too(capsys, config):
+    modak(capsys, "add", "--name", "here", "--minimal")
+    data = yaml.safe_load(config.read_text())
+    data["sites"]["here"]["software"] = {"runtimes": {"apptainer": "0.0.1"}}
+    config.write_text(yaml.safe_dump(data))
+    code, _, err = modak(capsys, "check", "here")
+    assert code == 4 and err.startswith(f"{config}:2: here: software.runtimes")  # absent here, or a later version
+
+
 def test_print_writes_nothing(capsys, config):
     code, out, _ = modak(capsys, "add", "--name", "here", "--print", "--minimal")
     assert (code, yaml.safe_load(out)) == (0, {"sites": {"here": {"target": {"type": "machine"}}}})
