@@ -8,10 +8,11 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import TIMED, Basis, Gain, Prediction, Rejected
 from modak_deploy.optimiser.candidates import Choice
 from modak_deploy.optimiser.knowledge import Comparison, Knowledge
+from modak_deploy.optimiser.limits import over_limit
 from modak_deploy.optimiser.options import Option
 from modak_deploy.optimiser.prediction import predict
 from modak_deploy.performance.statistics import Interval
-from modak_deploy.util.text import plural, significant
+from modak_deploy.util.text import plural
 
 _RANK = {basis: rank for rank, basis in enumerate(get_args(Basis))}
 _BASES: dict[Basis, str] = {
@@ -89,20 +90,9 @@ def _fastest(predictions: dict[Option, Prediction], rejected: list[Rejected]) ->
 
 def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, price: float | None) -> str | None:
     """Limits are checked only against predictions that are meant as seconds."""
-    seconds, job = prediction.seconds, deployment.job
-    if seconds is None or prediction.basis not in TIMED:
+    if prediction.seconds is None or prediction.basis not in TIMED:
         return None
-    if job.wall_time is not None and seconds > job.wall_time:
-        return f"it is predicted to take {significant(seconds, 4)} s, over the wall time of {job.wall_time} s"
-    deadline = deployment.request.deadline
-    if deadline is not None and seconds > deadline:
-        return f"it is predicted to take {significant(seconds, 4)} s, over the deadline of {deadline} s"
-    cost = seconds * nodes / 3600 * (1.0 if price is None else price)
-    budget = deployment.request.budget
-    if budget is not None and cost > budget:
-        unit = "" if price is not None else " node-hours"
-        return f"it is predicted to cost {significant(cost, 4)}{unit}, over the budget of {budget:g}"
-    return None
+    return over_limit(prediction.seconds, nodes, deployment, price)
 
 
 def doubt_of_limits(prediction: Prediction, deployment: Deployment, nodes: int, price: float | None) -> str | None:

@@ -153,7 +153,7 @@ def _decided(
 
     outcome = alternatives(asked)
     # What scales is what runs without a reason for anything else; the layout found for it is then that of all options.
-    scale = scale_of(deployment, outcome.series(records))
+    scale = scale_of(deployment, outcome.series(records), node.price)
     if scale is not None and scale.resources != asked:
         outcome = alternatives(scale.resources)
     choice, resources = outcome.choice, outcome.resources

@@ -11,6 +11,7 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.measurement import Measurement, Ratio
 from modak_deploy.model.plan import Basis, Resources
 from modak_deploy.optimiser.evidence import location_differences
+from modak_deploy.optimiser.limits import keeping, over_limit
 from modak_deploy.optimiser.options import LeverSet, Location, Option
 from modak_deploy.performance.matching import Work, differences, seconds_of_units
 from modak_deploy.performance.scaling import Point, ScaleModel, amdahl, fit_scale
@@ -95,11 +96,12 @@ def _is_of(record: Measurement, work: Work, location: Location, levers: LeverSet
     return not others
 
 
-def scale_of(deployment: Deployment, series: Series) -> Scale | None:
+def scale_of(deployment: Deployment, series: Series, price: float | None = None) -> Scale | None:
     """Return the layout for the objective, never more than asked for; None where nothing is known of how it scales.
 
     With objective ``time`` more ranks stay unless fewer are faster by more than the interval of the prediction; with
-    ``cost`` the fewest node-seconds count; with ``efficiency`` the most ranks that keep the efficiency asked for.
+    ``cost`` the fewest node-seconds count; with ``efficiency`` the most ranks that keep the efficiency asked for. Of
+    what a fitted law tells only layouts that keep to the request's limits count, at the ``price`` of a node.
     InfeasibleError when not even one rank does within the limits, or an efficiency cannot be told; InputError when an
     efficiency is to be kept and not given.
     """
@@ -117,27 +119,38 @@ def scale_of(deployment: Deployment, series: Series) -> Scale | None:
     fixed = deployment.request.configuration is not None
     layouts = [(_point(r, work), r) for r in ([asked] if fixed else _layouts(asked))]
     wanted = _point(asked, work)
-    limit = deployment.job.wall_time
-    if limit is not None and basis != "rule":
-        layouts = [pair for pair in layouts if model.seconds(pair[0]) <= limit]
+    every = layouts
+    if basis != "rule":
+        layouts = _within_limits(layouts, model, deployment, price)
         if not layouts:
-            raise InfeasibleError(
-                f"no layout up to {asked.ranks} ranks ends within {limit} s by {_law(model)}", key="job.wall_time"
-            )
+            key, limits = keeping(deployment)
+            raise InfeasibleError(f"no layout up to {asked.ranks} ranks {limits} by {_law(model)}", key=key)
+    within = " of those that keep to the limits" if len(layouts) < len(every) else ""
     if least is not None:
-        return _efficient(layouts, model, basis, least, series, limit)
+        return _efficient(layouts, model, basis, least, series, keeping(deployment)[1] if basis != "rule" else "")
     if fixed:
         point, chosen, text = wanted, asked, f"its seconds are predicted by {_law(model)}"
     elif objective == "cost":
         point, chosen = min(layouts, key=lambda pair: (pair[0].nodes * model.seconds(pair[0]), pair[0].ranks))
-        text = f"{_ranks(chosen, asked)} cost the fewest node-seconds by {_law(model)}"
+        text = f"{_ranks(chosen, asked)} cost the fewest node-seconds{within} by {_law(model)}"
     else:
         point, chosen = min(layouts, key=lambda pair: (model.seconds(pair[0]), pair[0].ranks))
         here, there = model.interval(point), model.interval(wanted)
-        if basis != "rule" and here.high >= there.low and chosen != asked:
+        if basis != "rule" and here.high >= there.low and (wanted, asked) in layouts:
             point, chosen = wanted, asked
-        text = f"{_ranks(chosen, asked)} are the fastest by {_law(model)}"
+        text = f"{_ranks(chosen, asked)} are the fastest{within} by {_law(model)}"
     return Scale(chosen, basis, text, None if basis == "rule" else model.interval(point), series.option)
+
+
+def _within_limits(
+    layouts: Sequence[tuple[Point, Resources]], model: ScaleModel, deployment: Deployment, price: float | None
+) -> list[tuple[Point, Resources]]:
+    """Return the layouts that keep to the limits; of a measured one its own seconds count, as in the decision."""
+
+    def keeps(point: Point) -> bool:
+        return over_limit(model.expected(point), point.nodes, deployment, price) is None
+
+    return [pair for pair in layouts if keeps(pair[0])]
 
 
 def _single_rank(fitted: tuple[ScaleModel, Basis] | None, series: Series) -> Scale | None:
@@ -172,12 +185,12 @@ def _efficient(
     basis: Basis,
     least: float,
     series: Series,
-    limit: int | None,
+    limits: str,
 ) -> Scale:
     asked = series.asked
     keeping = [pair for pair in layouts if model.efficiency(pair[0]) >= least - 1e-12]
     if not keeping:
-        within = f" and ends within the wall time of {limit} s" if limit is not None else ""
+        within = f" and {limits}" if limits else ""
         raise InfeasibleError(f"no layout keeps {least:g}{within} by {_law(model)}", key="request.minimal_efficiency")
     point, chosen = max(keeping, key=lambda pair: (pair[0].workers, pair[0].ranks))
     efficiency = model.efficiency(point)

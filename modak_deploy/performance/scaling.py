@@ -74,6 +74,10 @@ class ScaleModel:
         """Return the predicted seconds: the mean of the laws."""
         return sum(fitted.weight * fitted.seconds(point) for fitted in self.laws)
 
+    def expected(self, point: Point) -> float:
+        """Return the median seconds of a measured layout, the predicted ones of another."""
+        return self.measured.get(_layout(point), self.seconds(point))
+
     def interval(self, point: Point, *, level: float = 0.95) -> Interval:
         """Return the predicted seconds; the interval grows with each doubling or halving beyond what was measured.
 
