@@ -55,6 +55,7 @@ def _facts(answer: Answer, target: Target | None, libraries: Collection[str] | N
         wrapped=scheduler is not None and scheduler.wrapped,
         node=_node(partitions) if scheduler else of_session(own, answer),
         partitions=partitions,
+        node_kinds=registry.get(scheduler.name).node_kinds(answer) if scheduler else {},
         glibc=parse_glibc(answer),
         libraries=parse_libraries(answer["ldconfig"], libraries),
         runtimes=parse_runtimes(answer),

@@ -1,9 +1,11 @@
 """Which partition a job goes to, and what a node of it has: what the user states over what was discovered."""
 
+from collections.abc import Callable, Sequence
+
 from modak_deploy.errors import InfeasibleError, InputError
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.plan import Plan
-from modak_deploy.model.target import Facts, Node, Partition
+from modak_deploy.model.target import Facts, Node, NodeKind, Partition
 from modak_deploy.util.text import nearest
 
 
@@ -27,7 +29,61 @@ def partition_of(deployment: Deployment, facts: Facts) -> Partition | None:
     chosen = partitions[wanted] if wanted is not None else next((p for p in partitions.values() if p.default), None)
     if chosen is not None and not chosen.available:
         raise InfeasibleError(f"the partition {chosen.name} of {deployment.target.name} takes no jobs at present")
-    return chosen
+    return chosen if chosen is None or chosen.name not in facts.node_kinds else _for_job(chosen, facts, deployment)
+
+
+def _for_job(partition: Partition, facts: Facts, deployment: Deployment) -> Partition:
+    """Return a partition of unlike nodes with the kind of node that the job can have; InfeasibleError for too few.
+
+    The partition itself has the GPUs and the memory of those of its nodes that have most, and the cores of others: no
+    node may have them all at once. What the user says of its nodes stands over each kind, unless it is what was found
+    of the partition itself, as ``modak site add`` writes it down.
+    """
+    described = next((p.node for p in deployment.target.partitions if p.name == partition.name), Node())
+    reported = next((p.node for p in facts.partitions if p.name == partition.name), Node())
+    names = [name for name in described.model_fields_set if getattr(described, name) != getattr(reported, name)]
+    update = _fields(described, dict.fromkeys(names))
+    kinds = facts.node_kinds[partition.name]
+    fitting = [NodeKind(nodes=kind.nodes, node=kind.node.model_copy(update=update)) for kind in kinds]
+    for needed, has in _demands(deployment):
+        enough = [kind for kind in fitting if has(kind.node) is None or (has(kind.node) or 0) >= needed]
+        if not enough:  # what is missing is told of the kind that has most of it
+            return _with_node(partition, max(fitting, key=lambda kind: has(kind.node) or 0).node)
+        fitting = enough
+    nodes, asked = sum(kind.nodes for kind in fitting), deployment.job.nodes
+    if nodes < asked <= (partition.nodes or 0):
+        raise InfeasibleError(
+            f"{asked} nodes are requested, and {nodes} of the {partition.nodes} of the partition {partition.name} have "
+            "what the job asks for of each",
+            key="job.nodes",
+        )
+    return _with_node(partition, next((kind.node for kind in fitting if kind.nodes >= asked), None) or _least(fitting))
+
+
+def _with_node(partition: Partition, node: Node) -> Partition:
+    hardware = {name: getattr(node, name) for name in ("cores", "memory", "accelerators")}
+    return partition.model_copy(update={"node": partition.node.model_copy(update=hardware)})
+
+
+def _demands(deployment: Deployment) -> list[tuple[int, Callable[[Node], int | None]]]:
+    """Return what a node must have for the job, each with what tells how much of it a node has."""
+    job = deployment.job
+    per_node = job.ranks_per_node or -(-(job.ranks or job.nodes) // job.nodes)
+    cores = per_node * (job.cores_per_rank or job.threads or 1)
+    memory = max(job.memory or 0, deployment.application.workload.memory or 0, (job.memory_per_core or 0) * cores)
+    return [
+        (job.gpus, lambda node: sum(gpu.count for gpu in node.accelerators)),
+        (memory, lambda node: node.memory),
+        (cores, lambda node: node.cores),
+    ]
+
+
+def _least(kinds: Sequence[NodeKind]) -> Node:
+    """Return what all nodes of these kinds have, for a job that needs nodes of several."""
+    cores = [kind.node.cores for kind in kinds if kind.node.cores]
+    memory = [kind.node.memory for kind in kinds if kind.node.memory]
+    fewest = min(kinds, key=lambda kind: sum(gpu.count for gpu in kind.node.accelerators))
+    return fewest.node.model_copy(update={"cores": min(cores, default=None), "memory": min(memory, default=None)})
 
 
 def _merged(described: Partition, discovered: Partition | None) -> Partition:

@@ -103,6 +103,15 @@ class Partition(Model):
     """Hardware of its nodes."""
 
 
+class NodeKind(Model):
+    """Nodes of a partition that are alike, where others of it are not."""
+
+    nodes: NonNegative
+    """How many there are."""
+    node: Node
+    """Hardware of each of them."""
+
+
 class Target(Model):
     """A machine or cluster, as its user describes it."""
 
@@ -241,6 +250,8 @@ class Facts(Model):
     node: Node = Node()
     """Hardware of the host that answered; for a cluster the default partition's nodes."""
     partitions: list[Partition] = []
+    node_kinds: dict[str, list[NodeKind]] = {}
+    """Kinds of nodes, the most frequent first, by the names of partitions that have several."""
     glibc: VersionText | None = None
     libraries: list[Line] = []
     """Shared libraries that levers may preload, by soname."""

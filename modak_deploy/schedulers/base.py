@@ -10,7 +10,7 @@ from modak_deploy.model.base import SchedulerName
 from modak_deploy.model.execution import RankStart, Resources
 from modak_deploy.model.job import JobState
 from modak_deploy.model.request import JobOptions
-from modak_deploy.model.target import Node, Partition, Target
+from modak_deploy.model.target import Node, NodeKind, Partition, Target
 from modak_deploy.transport.base import Completed
 
 NO_FOLDER = 97
@@ -141,6 +141,10 @@ class Scheduler(ABC):
     def partitions(self, parts: Parts, host: Node) -> list[Partition]:
         """Return the partitions or queues that ``probe`` has found; ``host`` is the machine that answered."""
         return []
+
+    def node_kinds(self, parts: Parts) -> dict[str, list[NodeKind]]:
+        """Return the kinds of nodes by the names of the partitions that have unlike ones; see ``unlike.kinds_of``."""
+        return {}
 
     def gpu_spelling(self, models: Sequence[str]) -> str | None:
         """Return ``target.gpu_spelling`` for a site whose partitions have GPUs of these ``models``; None: the usual."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from modak_deploy import shell
 from modak_deploy.errors import InputError, JobError
 from modak_deploy.model.job import JobState
-from modak_deploy.model.target import Node, Partition
+from modak_deploy.model.target import Node, NodeKind, Partition
 from modak_deploy.schedulers import options as opt
 from modak_deploy.schedulers.base import NO_FOLDER, JobSpec, Parts, QueueState, Recognised, Scheduler
 from modak_deploy.schedulers.pbs.discovery import parse_nodes, parse_queues
 from modak_deploy.schedulers.states import message, of_array, unreachable
 from modak_deploy.schedulers.steps import reach, step
+from modak_deploy.schedulers.unlike import kinds_of
 from modak_deploy.transport.base import Completed
 from modak_deploy.util.scripts import script_text
 from modak_deploy.util.units import clock, seconds_of
@@ -125,6 +126,12 @@ class PBS(Scheduler):
     def partitions(self, parts: Parts, host: Node) -> list[Partition]:
         """See ``Scheduler.partitions``."""
         return parse_queues(parts["queues"], parts["server"], parse_nodes(parts["nodes"]))
+
+    def node_kinds(self, parts: Parts) -> dict[str, list[NodeKind]]:
+        """See ``Scheduler.node_kinds``: no queue says which nodes it uses, so that each may have all."""
+        kinds = kinds_of((node, 1, True) for node in parse_nodes(parts["nodes"]))
+        queues = parse_queues(parts["queues"], parts["server"], [])
+        return {queue.name: kinds for queue in queues} if kinds else {}
 
     def directives(self, job: JobSpec) -> list[str]:
         """See ``Scheduler.directives``."""

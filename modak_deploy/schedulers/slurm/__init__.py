@@ -7,11 +7,11 @@ from typing import ClassVar
 from modak_deploy import shell
 from modak_deploy.errors import InputError, JobError
 from modak_deploy.model.base import SchedulerName
-from modak_deploy.model.target import Node, Partition
+from modak_deploy.model.target import Node, NodeKind, Partition
 from modak_deploy.numbers import digits
 from modak_deploy.schedulers import options as opt
 from modak_deploy.schedulers.base import NO_FOLDER, JobSpec, Parts, QueueState, Recognised, Scheduler
-from modak_deploy.schedulers.slurm.discovery import parse_sinfo
+from modak_deploy.schedulers.slurm.discovery import parse_kinds, parse_sinfo
 from modak_deploy.schedulers.slurm.states import from_accounting, from_record, from_row
 from modak_deploy.schedulers.states import message, of_array, unreachable
 from modak_deploy.schedulers.steps import reach, step
@@ -74,6 +74,10 @@ class Slurm(Scheduler):
     def partitions(self, parts: Parts, host: Node) -> list[Partition]:
         """See ``Scheduler.partitions``."""
         return parse_sinfo(parts["sinfo"], set(parts["here"].split()), host)
+
+    def node_kinds(self, parts: Parts) -> dict[str, list[NodeKind]]:
+        """See ``Scheduler.node_kinds``."""
+        return parse_kinds(parts["sinfo"])
 
     def gpu_spelling(self, models: Sequence[str]) -> str | None:
         """See ``Scheduler.gpu_spelling``: jobs must name the type of typed GPUs."""

@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from modak_deploy.model.target import Accelerator, Node, Partition
+from modak_deploy.model.target import Accelerator, Node, NodeKind, Partition
 from modak_deploy.numbers import digits
+from modak_deploy.schedulers.unlike import kinds_of
 from modak_deploy.util.units import seconds_of
 
 _MOST = 2**31 - 1
@@ -38,14 +39,32 @@ class Group:
 def parse_sinfo(text: str, here: Collection[str] = (), host: Node | None = None) -> list[Partition]:
     """Return the partitions of ``sinfo --noheader --exact --format='%P|%a|%l|%D|%t|%c|%m|%G|%f'``.
 
-    A partition of unlike nodes is given the cores of most of them, and the memory and GPUs of those that have most.
+    A partition of unlike nodes is given the cores of most of them, and the memory and GPUs of those that have most; see
+    ``parse_kinds`` for what one node has.
     ``here`` names the partitions with a node on the very ``host`` that answered: they have its processor.
     """
+    groups = _groups(text)
+    return [_partition(name, members, host if name in here else None) for name, members in groups.items()]
+
+
+def parse_kinds(text: str) -> dict[str, list[NodeKind]]:
+    """Return the kinds of nodes in the same answer, by the names of partitions that have several."""
+    kinds = {
+        name: kinds_of(
+            (Node(cores=m.cores, memory=m.memory, accelerators=list(m.accelerators)), m.count, _works(m))
+            for m in members
+        )
+        for name, members in _groups(text).items()
+    }
+    return {name: several for name, several in kinds.items() if several}
+
+
+def _groups(text: str) -> dict[str, list[Group]]:
     groups: dict[str, list[Group]] = {}
     for line in text.splitlines():
         if group := _group(line):
             groups.setdefault(group.partition, []).append(group)
-    return [_partition(name, members, host if name in here else None) for name, members in groups.items()]
+    return groups
 
 
 def _group(line: str) -> Group | None:
