@@ -116,6 +116,8 @@ def plan_on_instance(
         lease, candidate = _lease(deployment, priced), _candidate(priced, plan)
         if priced.interruptible:
             _check_interruptible(deployment, candidate, lease)
+        if candidate.basis in TIMED and (reason := _outlived(deployment, candidate, lease)):
+            raise InfeasibleError(reason)
         return _Offer(priced, plan, candidate)
 
     offers, rejected = _offers(cloud, catalogue, limits, planned)
@@ -147,6 +149,20 @@ def _check_interruptible(deployment: Deployment, candidate: InstanceCandidate, l
             f"with the runs that are lost it is expected to cost {candidate.cost.value:g}, more than the budget of "
             f"{budget:g}"
         )
+
+
+def _outlived(deployment: Deployment, candidate: InstanceCandidate, lease: int) -> str | None:
+    """Return that the job would be lost with its instance, which ends itself before; None where it ends in time."""
+    if candidate.seconds is None or candidate.seconds.value + START.value <= lease:
+        return None
+    cloud, budget = deployment.target.cloud, deployment.request.budget
+    why = f"by the lease of {lease} s"
+    if budget is not None and lease < _unpaid_lease(deployment):
+        why = f"after {lease} s, for which the budget of {budget:g} pays"
+    elif deployment.job.wall_time is None and (cloud is None or cloud.lease is None):
+        why = f"after {lease} s, for neither job.wall_time nor target.cloud.lease is given"
+    takes = f"{candidate.seconds.value + START.value:.0f} s"
+    return f"the job is predicted to take {takes} with the start of its instance, which ends itself {why}"
 
 
 def _offers(
@@ -272,6 +288,8 @@ def _order(offer: _Offer, deployment: Deployment) -> tuple[object, ...]:
 def _chosen(deployment: Deployment, cloud: Cloud, offers: Sequence[_Offer], rejected: Sequence[Rejected]) -> Plan:
     best = offers[0]
     lease, hourly = _lease(deployment, best.priced), best.candidate.hourly
+    why, outlived = _why(deployment, offers), _outlived(deployment, best.candidate, lease)
+    why += _risk(cloud, best.candidate)
     instance = InstancePlan(
         provider=cloud.provider,
         region=cloud.region or "",
@@ -286,7 +304,7 @@ def _chosen(deployment: Deployment, cloud: Cloud, offers: Sequence[_Offer], reje
     return best.plan.model_copy(
         update={
             "instance": instance,
-            "reason": f"{best.plan.reason}; {_why(deployment, offers)}{_risk(cloud, best.candidate)}",
+            "reason": "; ".join(filter(None, [best.plan.reason, why, outlived])),
             "rejected": [*best.plan.rejected, *rejected],
         }
     )
@@ -329,10 +347,8 @@ def _most_runs(cloud: Cloud, priced: _Priced) -> int:
 
 def _lease(deployment: Deployment, priced: _Priced) -> int:
     """Return the seconds that each instance may live: no longer than the budget pays for."""
-    cloud, job, hourly = deployment.target.cloud, deployment.job, priced.sale.hourly
-    lease = DEFAULT_LEASE if job.wall_time is None else job.wall_time + LEASE_MARGIN
-    if cloud is not None and cloud.lease is not None:
-        lease = cloud.lease
+    cloud, hourly = deployment.target.cloud, priced.sale.hourly
+    lease = _unpaid_lease(deployment)
     runs = 1 if cloud is None else _most_runs(cloud, priced)
     budget = deployment.request.budget
     if budget is None or hourly == 0:
@@ -342,3 +358,11 @@ def _lease(deployment: Deployment, priced: _Priced) -> int:
         each = f" for each of {runs} instances" if runs > 1 else ""
         raise InfeasibleError(f"the budget of {budget:g} pays for {lease} s at {hourly:g} an hour{each}")
     return lease
+
+
+def _unpaid_lease(deployment: Deployment) -> int:
+    """Return the seconds that an instance may live whatever it costs."""
+    cloud, wall_time = deployment.target.cloud, deployment.job.wall_time
+    if cloud is not None and cloud.lease is not None:
+        return cloud.lease
+    return DEFAULT_LEASE if wall_time is None else wall_time + LEASE_MARGIN

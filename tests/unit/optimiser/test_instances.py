@@ -259,6 +259,40 @@ def test_a_budget_pays_for_all_restarts(plan: Any, spots: Catalogue) -> None:
     assert made.instance.maximum_cost == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize(
+    ("request_", "cloud", "units", "reason"),
+    [
+        ({}, {}, 60000, "ends itself after 14400 s, for neither job.wall_time nor target.cloud.lease is given"),
+        (
+            {},
+            {"lease": 1000},
+            2000,
+            "predicted to take 1214 s with the start of its instance, which ends itself by",
+        ),
+        ({"budget": 0.1925}, {}, 2000, "ends itself after 1155 s, for which the budget of 0.1925 pays"),
+        ({"budget": 0.25}, {}, 2000, None),
+        ({}, {"lease": 40000}, 60000, None),
+    ],
+)
+def test_a_job_does_not_outlive_its_instance(
+    plan: Any, request_: dict[str, Any], cloud: dict[str, Any], units: int, reason: str | None
+) -> None:
+    change = {"deployment.application.workload.units": units}
+    request_ = {**request_, "numerics": "exact"}
+    if reason is None:
+        assert names(plan(request_, change=change, instance_types=["middle"], **cloud)) == ["middle"]
+        return
+    with pytest.raises(InfeasibleError, match=reason):
+        plan(request_, change=change, instance_types=["middle"], **cloud)
+
+
+def test_seconds_that_are_carried_over_may_outlive_an_instance_and_the_plan_says_so(plan: Any) -> None:
+    change = {"deployment.application.workload.batch": 64, "deployment.application.workload.units": 60000}
+    made = plan({"numerics": "exact"}, change=change, instance_types=["middle"])
+    assert made.prediction.basis not in ("measurement", "trial", "model")
+    assert "with the start of its instance, which ends itself after 14400 s" in made.reason
+
+
 def test_a_lack_of_spot_capacity_leaves_the_type_on_demand(plan: Any, spots: Catalogue) -> None:
     limits = Limits(unavailable={"middle spot": "InsufficientInstanceCapacity"})
     assert names(plan({"objective": "cost"}, limits, catalogue=spots, **SPOT))[0] == "middle"
@@ -278,8 +312,8 @@ def test_a_spot_instance_whose_lease_the_job_outlives_is_left_out(
     made = plan({"objective": "cost", "budget": 0.4}, catalogue=spots, **SPOT)
     assert names(made)[0] == "middle"
     assert "pays for 1800 s of each instance with all restarts" in refused(made)["instance type middle spot"]
-    short = plan({"objective": "cost", "budget": 0.15}, catalogue=spots, **SPOT)
-    assert "s at 0.2 an hour for each of 4 instances" in refused(short)["instance type middle spot"]
+    with pytest.raises(InfeasibleError, match=r"s at 0\.2 an hour for each of 4 instances"):
+        plan({"objective": "cost", "budget": 0.15}, catalogue=spots, **SPOT)
 
 
 def test_runs_that_are_lost_count_against_the_budget(
