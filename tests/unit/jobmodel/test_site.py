@@ -191,3 +191,17 @@ def test_an_image_is_refused_where_it_must_be_signed(home):
         InfeasibleError, match=r"application\.container_runtime: images of the site alps must be signed"
     ):
         planned(job)
+
+
+@pytest.mark.parametrize(("ranks", "cores", "memory"), [(16, 4, "4 GiB"), (1, 64, "4 GiB"), (1, None, "256 GiB")])
+def test_memory_of_all_cores_that_are_asked_for_fits_on_a_node(home, ranks, cores, memory):
+    write(home / "sites.yaml")
+    options = {"job_name": "hello", "minimum_memory_per_processor": memory, "core_count_per_process": cores}
+    application = {**JOB["job"]["application"], "mpi_ranks": ranks}
+    job = {"job": {**JOB["job"], "application": application, "job_options": options}}
+    assert f"#SBATCH --mem-per-cpu={int(memory.split()[0]) * 1024}M" in planned(job).job_script
+    options["minimum_memory_per_processor"] = f"{int(memory.split()[0]) * 1024 + 1} MiB"
+    with pytest.raises(
+        InfeasibleError, match=r"minimum_memory_per_processor: .* and a node of the partition cpu has 256"
+    ):
+        planned(job)
