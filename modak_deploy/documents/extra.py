@@ -41,6 +41,9 @@ def read_extra(given: Sequence[str]) -> Extra:
             options[key] = value
         elif len(path) > 1 and path[0] in SECTIONS and path[0] != "other_targets":
             values[path] = _value(value)
+        elif path[0] in SECTIONS:
+            problem = f"the section '{path[0]}' cannot be given as a whole"
+            raise InputError(problem, source=_ORIGIN, hint=_instead(path[0], value))
         else:
             there = f"there are {', '.join(names)}, and keys of the documents such as job.wall_time"
             raise InputError(f"the key '{key}' is unknown", source=_ORIGIN, hint=_meant(key, names) or there)
@@ -62,6 +65,15 @@ def _meant(key: str, names: Sequence[str]) -> str:
     return f"did you mean '{holders[0]}.{key}'?" if holders else did_you_mean(key, [*names, *SECTIONS])
 
 
+def _instead(section: str, value: str) -> str:
+    """Return the hint how a section is given: by its keys, and a site by its name; a list of targets in a document."""
+    if section == "other_targets":
+        return "write it into a document of its own"
+    keys = keys_of(section)
+    example = f"site={value}" if section == "target" and value[:1].isalnum() else f"{keys[0]}=..."
+    return f"give its keys, such as -e {section}.{example}"
+
+
 @dataclass(frozen=True)
 class _Changed(Description):
     """A description with values of ``-e`` in place of the documents'."""
@@ -70,9 +82,25 @@ class _Changed(Description):
     """The locations of these values."""
 
     def _locate(self, location: Location) -> Position:
-        if any(location[: len(path)] == path for path in self.paths):
+        if any(location[: len(path)] == path for path in self.paths) or self._made(location):
             return Position(_ORIGIN)
         return super()._locate(location)
+
+    def _made(self, location: Location) -> bool:
+        """Whether what is there, or lacks the rest of ``location``, exists only because a key in it was given."""
+        reached = location[: _depth(self.data, location)]
+        if not any(path[: len(reached)] == reached for path in self.paths if reached):
+            return False
+        return all(_depth(document.data, reached) < len(reached) for document in self.documents)
+
+
+def _depth(data: Any, location: Location) -> int:
+    """Return how many parts of ``location`` lead somewhere."""
+    for number, part in enumerate(location):
+        if not isinstance(data, Mapping) or part not in data:
+            return number
+        data = data[part]
+    return len(location)
 
 
 def with_values(description: Description, extra: Extra) -> Description:

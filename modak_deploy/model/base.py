@@ -125,10 +125,17 @@ def _above_zero(value: int, what: str) -> int:
 
 
 def _excerpt(value: Any) -> str:
-    """Return a value as a message may show it."""
-    if isinstance(value, str):
-        return repr(value[:80])
-    return repr(value) if isinstance(value, bool | float | None) else f"a {type(value).__name__}"
+    """Return a value as a message may show it, in the words of YAML."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return repr(value[:80])
+        case dict():
+            return "a mapping"
+    return repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
 
 
 def _check_is_version(value: Any) -> None:

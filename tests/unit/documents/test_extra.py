@@ -40,6 +40,15 @@ def described(folder: Path, text: str, *extra: str) -> Deployment:
         ("wall_time=3", "the key 'wall_time' is unknown; did you mean 'job.wall_time'?"),
         ("jobs.wall_time=3", "the key 'jobs.wall_time' is unknown; did you mean 'job.wall_time'?"),
         ("forse=true", "the key 'forse' is unknown; did you mean 'force'?"),
+        ("job={}", "the section 'job' cannot be given as a whole; give its keys, such as -e job.name=..."),
+        (
+            "target=cluster",
+            "the section 'target' cannot be given as a whole; give its keys, such as -e target.site=cluster",
+        ),
+        (
+            "other_targets=[a]",
+            "the section 'other_targets' cannot be given as a whole; write it into a document of its own",
+        ),
         ("job.wall_tme=3", "job: unknown key 'wall_tme'; did you mean 'wall_time'?"),
     ],
 )
@@ -47,6 +56,19 @@ def test_a_misspelt_key_is_told_to_be_of_the_command_line(folder: Path, given: s
     with pytest.raises(InputError) as caught:
         described(folder, "job: {nodes: 1}\n", given)
     assert str(caught.value) == f"-e: {message}"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("target.python=/opt/python", "target: the key 'name' is required"),
+        ("job.wall_time.hours=4", "job.wall_time: a mapping is not a time"),
+    ],
+)
+def test_what_only_the_command_line_has_is_located_there(folder: Path, given: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        described(folder, "", given)
+    assert str(caught.value).startswith(f"-e: {message}")
 
 
 def test_a_command_that_deploys_nothing_heeds_where_files_are(folder: Path) -> None:
