@@ -13,12 +13,12 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.job import JobAction,
 from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warnings
 from ansible_collections.modak.deploy.plugins.plugin_utils.results import results_folder
 from ansible_collections.modak.deploy.plugins.plugin_utils.search import search_folders
-from ansible_collections.modak.deploy.plugins.plugin_utils.several import MOST, check_names, wait_and_fetch
+from ansible_collections.modak.deploy.plugins.plugin_utils.several import MOST, check_names, failure, wait_and_fetch
 
 try:
     from modak_deploy.deploy.cluster import ClusterRun, is_on_cluster
     from modak_deploy.deploy.running import Deployer, Outcome, Previewed, RunSettings
-    from modak_deploy.errors import InputError, ModakError
+    from modak_deploy.errors import InputError, JobError, ModakError, all_of
     from modak_deploy.jobrequest import job_request
     from modak_deploy.jobs.control import Present
     from modak_deploy.model.job import JobResult
@@ -103,7 +103,8 @@ class ActionModule(JobAction):
             (plan, item) for plan, item in zip(plans, outcomes, strict=True) if not isinstance(item, Present)
         ]:
             jobs = [item.job.id if isinstance(item, Present) else None for item in outcomes]
-            return {"changed": made, "failed": True, "ids": jobs, "msg": _not_submitted(failed, len(plans))}
+            problems = all_of(error for _plan, error in failed)
+            return {"changed": made, "ids": jobs, **failure(_not_submitted(failed, len(plans)), problems)}
         returned = {"changed": made, "diff": [_diff(item.script, item.made) for item in present]}
         if not arguments["wait"]:
             return {**returned, "jobs": [result.model_dump(mode="json") for result in self._seen(present)]}
@@ -152,7 +153,7 @@ def _returned(outcome: Outcome) -> dict[str, Any]:
         **warnings([outcome.job]),
     }
     if outcome.problem:  # without the script: Ansible prints all that a failed task returns
-        return {**returned, "failed": True, "msg": outcome.problem}
+        return {**returned, **failure(outcome.problem, JobError(outcome.problem).diagnostics)}
     recorded = {} if outcome.recorded is None else {"recorded": outcome.recorded}
     return {**returned, "script": outcome.script, **recorded}
 

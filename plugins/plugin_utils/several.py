@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.progress import warni
 
 try:
     from modak_deploy.deploy.running import prepare_reports, write_reports
-    from modak_deploy.errors import InputError
+    from modak_deploy.diagnostics import Diagnostic
+    from modak_deploy.errors import InputError, JobError
     from modak_deploy.jobs.control import Jobs, Present
     from modak_deploy.jobs.logs import explanation
     from modak_deploy.jobs.results import Ended
@@ -59,7 +61,15 @@ def wait_and_fetch(jobs: Jobs, present: list[Present], folders: list[Path], time
         for request, item in zip(requests, fetched, strict=True)
         if item.result.state != "completed"
     ]
-    return {**returned, "failed": True, "msg": _message(bad, len(requests))} if bad else returned
+    if not bad:
+        return returned
+    problems = [Diagnostic(explanation(*ended), JobError.code) for ended in bad]
+    return {**returned, **failure(_message(bad, len(requests)), problems)}
+
+
+def failure(message: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
+    """Return what a task that fails returns besides what it has done, as ModakAction does for an error."""
+    return {"failed": True, "msg": message, "diagnostics": [diagnostic.as_dict() for diagnostic in diagnostics]}
 
 
 def _wait(jobs: Jobs, present: list[Present], timeout: float | None) -> list[JobResult]:
