@@ -14,7 +14,8 @@ from modak_deploy.answers import answer
 from modak_deploy.diagnostics import Diagnostic, Locate
 from modak_deploy.errors import InfeasibleError, InputError, TargetError
 from modak_deploy.numbers import digits
-from modak_deploy.util.files import PRIVATE, write_atomically
+from modak_deploy.outputs import check_output, write_output
+from modak_deploy.util.files import PRIVATE
 
 if TYPE_CHECKING:
     from modak_deploy.model.deployment import Deployment
@@ -71,6 +72,8 @@ def write_plan(
         paths = folders(search, documents)
         write_answer(document, sites=sites, search=paths, now=now(), explain=explain, json=json, output=output)
         return
+    if output is not None:
+        check_output(output, documents)
     if sites:
         raise InputError("--site describes targets of the JSON job model, and this is not such a document")
     description = with_values(read_description(*documents), values)
@@ -79,7 +82,7 @@ def write_plan(
     paths = folders([*search, *map(Path, options.search_paths)], documents)
     plan = _planned(deployment, description.locate, paths, config)
     if output is not None:
-        _write(output, plan.to_json())
+        write_output(output, plan.to_json(), mode=PRIVATE)  # a Plan holds the application's environment
     if json:
         sys.stdout.write(plan.to_json())
     else:
@@ -133,14 +136,6 @@ def now() -> datetime:
     if (seconds := digits(epoch, _LAST_SECOND)) is None:
         raise InputError(f"SOURCE_DATE_EPOCH is '{epoch[:40]}'", hint="it must be seconds since 1970")
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all, for its owner only: a Plan holds the application's environment."""
-    try:
-        write_atomically(path, text, mode=PRIVATE)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def write_target(host: str | None, *, name: str | None, facts: bool, config: Path | None) -> None:

@@ -16,9 +16,10 @@ from modak_deploy.jobs.results import declared_outputs
 from modak_deploy.jobs.script import merged_environment
 from modak_deploy.model.kubernetes import Placement
 from modak_deploy.model.plan import Plan
+from modak_deploy.outputs import write_output
 from modak_deploy.providers.kubernetes import WORK, Workload, manifests
 from modak_deploy.providers.kubernetesplan import check_plan, image_of
-from modak_deploy.util.files import PRIVATE, write_atomically
+from modak_deploy.util.files import PRIVATE
 
 
 def read_plan(path: Path) -> Plan:
@@ -113,10 +114,7 @@ def write_manifest(
         parts = list(yaml.safe_load_all(text))
         answer(parts[0] if len(parts) == 1 else {"apiVersion": "v1", "kind": "List", "items": parts}, text)
         return
-    try:
-        write_atomically(output, text, mode=PRIVATE)
-    except OSError as error:
-        raise InputError(f"the file cannot be written: {error.strerror}", source=output) from None
+    write_output(output, text, inputs=[path], mode=PRIVATE)
     answer({"written": output})
 
 

@@ -10,8 +10,9 @@ from modak_deploy.evidence import values
 from modak_deploy.evidence.jobs import DeployedJob, job_section, job_values, read_job
 from modak_deploy.evidence.page import render, render_csv
 from modak_deploy.evidence.view import Report, Section, Table, Value
+from modak_deploy.outputs import write_output
 from modak_deploy.performance.recording import PLAN
-from modak_deploy.util.files import PRIVATE, is_file, is_folder, listed, write_atomically
+from modak_deploy.util.files import PRIVATE, is_file, is_folder, listed
 from modak_deploy.util.text import plural
 
 if TYPE_CHECKING:
@@ -164,10 +165,7 @@ def write_report(report: Report, output: Path) -> Path:
     if table == output:
         raise InputError(f"{output}: the CSV file would replace the page; choose a name that ends in .html")
     for path, text in ((output, render(report)), (table, render_csv(report))):
-        try:
-            write_atomically(path, text, mode=PRIVATE)
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}") from None
+        write_output(path, text, mode=PRIVATE)
     return table
 
 

@@ -19,8 +19,8 @@ from modak_deploy.onnx.hardware import available, has_device
 from modak_deploy.onnx.manifest import Manifest, TensorSpec, Timing
 from modak_deploy.onnx.packages import require
 from modak_deploy.onnx.runner import Arrays, Runner, cast
+from modak_deploy.outputs import check_output, write_output
 from modak_deploy.terminal import visible
-from modak_deploy.util.files import write_atomically
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
 _MOST_PRINTED = 10_000
@@ -43,6 +43,8 @@ def infer_command(
     """Run the bundle with the arrays of a file; write the outputs to a file, or print them as JSON."""
     if output is not None and output.suffix not in SUFFIXES:
         raise InputError(f"{output}: the suffix must be {', '.join(SUFFIXES)}")
+    if output is not None and input_ is not None:
+        check_output(output, [input_])
     bundle = read_bundle(folder)
     if input_ is None:
         bundle.verify()
@@ -119,10 +121,7 @@ def measure(bundle: Bundle, inputs: Arrays, *, threads: int | None = None, secon
 
 def save(path: Path, outputs: Arrays) -> None:
     """Write the outputs to a file, whole or not at all."""
-    try:
-        write_atomically(path, _encoded(path, outputs))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    write_output(path, _encoded(path, outputs))
 
 
 def _encoded(path: Path, outputs: Arrays) -> bytes:

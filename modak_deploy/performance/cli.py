@@ -113,9 +113,8 @@ def export(
     store: Store = None,
 ) -> None:
     """Write records as JSON lines, in an order that depends only on them."""
-    from modak_deploy.errors import InputError
+    from modak_deploy.outputs import write_output
     from modak_deploy.performance.listing import export_lines
-    from modak_deploy.util.files import write_atomically
 
     _check_origin(context, shipped)
     lines = list(export_lines(store, workload=workload, shipped=shipped))
@@ -123,13 +122,7 @@ def export(
     if output is None or str(output) == "-":
         answer([json.loads(line) for line in lines], text)
         return
-    try:
-        if output.exists() and not output.is_file():  # such as /dev/stdout
-            output.write_text(text, encoding="utf-8")
-        else:
-            write_atomically(output.resolve(), text)
-    except OSError as error:
-        raise InputError(f"{output} cannot be written: {error.strerror}") from None
+    write_output(output, text)
     answer({"written": output, "records": len(lines)})
 
 

@@ -87,6 +87,7 @@ def draw(
     svg: Annotated[bool, typer.Option("--svg", help="Give SVG rather than Mermaid text.")] = False,
 ) -> None:
     """Draw what runs where and what waits for what, as Mermaid text or as SVG."""
+    from modak_deploy.outputs import write_output
     from modak_deploy.tosca import draw as pictures
 
     service, values = _checked(file, inputs)
@@ -95,7 +96,7 @@ def draw(
     if output is None:
         answer({"format": "svg" if make is pictures.svg else "mermaid", "text": text}, text)
     else:
-        _write(output, text)
+        write_output(output, text, inputs=[file, *filter(None, [inputs])])
         answer({"written": output})
 
 
@@ -155,12 +156,3 @@ def _checked(file: Path, inputs: Path | None) -> tuple[Any, dict[str, Any]]:
     if diagnostics := check(file, values):
         raise InputError(diagnostics)
     return load(file), values or {}
-
-
-def _write(output: Path, text: str) -> None:
-    from modak_deploy.errors import InputError
-
-    try:
-        output.write_text(text)
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written: {error.strerror}") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from modak_deploy import __version__
 from modak_deploy.errors import InputError
+from modak_deploy.outputs import check_output
 from modak_deploy.tosca import library
 from modak_deploy.tosca.locations import SourceLocation
 from modak_deploy.tosca.operations import implementation_files
@@ -58,6 +59,7 @@ def write_csar(blueprint: Path, output: Path) -> list[str]:
         raise InputError("\n".join(map(str, faults)))
     service = load(blueprint)
     names = {path.relative_to(service.folder).as_posix(): path for path in files_of(service)}
+    check_output(output, names.values())
     meta = (
         "TOSCA-Meta-File-Version: 1.1\n"
         "CSAR-Version: 1.1\n"

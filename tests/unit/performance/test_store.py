@@ -201,7 +201,7 @@ def test_an_export_is_whole_or_as_it_was(tmp_path, monkeypatch):
     old = tmp_path / "all.jsonl"
     old.write_text("old")
     monkeypatch.setattr("os.fsync", Mock(side_effect=OSError(28, "No space left on device")))
-    with pytest.raises(InputError, match=r"all\.jsonl cannot be written: No space left on device"):
+    with pytest.raises(InputError, match=r"all\.jsonl: cannot be written: No space left on device"):
         run("export", "--shipped", old)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == [
         ("all.jsonl", "old")
@@ -265,7 +265,7 @@ def test_what_only_reads_makes_no_store(command, tmp_path):
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path):
     run("import", SHIPPED / "published-hit.jsonl")
-    with pytest.raises(InputError, match=r"all\.jsonl cannot be written: No such file or directory"):
+    with pytest.raises(InputError, match=r"all\.jsonl: cannot be written: No such file or directory"):
         run("export", tmp_path / "nowhere" / "all.jsonl")
 
 
