@@ -2,7 +2,7 @@
 
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -19,8 +19,22 @@ T = TypeVar("T", bound=BaseModel)
 _LARGE = 10**20
 _PRIVATE = frozenset({"environment", "secret_environment"})
 """Sections whose values no message repeats; those of the catalogue's levers are everybody's."""
+_SCHEDULERS = {
+    "container": "image",
+    "cpus": "cores_per_rank",
+    "gpu": "gpus",
+    "gres": "gpus",
+    "hostname": "host",
+    "mail_type": "mail_events",
+    "mem_per_cpu": "memory_per_core",
+    "ntasks": "ranks",
+    "project": "account",
+    "queue": "partition",
+    "ssh_key": "private_key",
+}
+"""Names that schedulers and ssh have for keys, where the most similar key is another one."""
 PATTERNS = {
-    r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$": "a name of at most 63 letters, digits and _.- that starts with a letter",
+    r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$": "a name of at most 63 ASCII letters, digits and _.- that starts with a letter",
     r"^[^\x00\r\n]*$": "one line of text",
     r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$": "a label's name of at most 128 letters, digits and ._/-",
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": "a package name of letters, digits and ._-",
@@ -198,14 +212,19 @@ def _no_choice(expected: str, value: Any) -> Diagnostic:
 def _unknown_key(key: str, parent: Location, model: type[BaseModel]) -> Diagnostic:
     section = _model_at(model, parent)
     keys = list(_fields(section)) if section else []
-    return Diagnostic(f"unknown key '{key}'", "unknown-key", hint_text=_hint_for_key(key, keys, model))
+    inner = _sections(section, parent) if section else ()
+    hint = _hint_for_key(key, keys, [*inner, *_sections(model, ())])
+    return Diagnostic(f"unknown key '{key}'", "unknown-key", hint_text=hint)
 
 
-def _hint_for_key(key: str, keys: list[str], model: type[BaseModel]) -> str:
+def _hint_for_key(key: str, keys: list[str], sections: Iterable[tuple[Location, dict[str, FieldInfo]]]) -> str:
+    """Return what is meant: a key of the section, or else one of ``sections``, of which the first has it."""
+    if (meant := _SCHEDULERS.get(key.lower())) in keys:
+        return f"did you mean '{meant}'?"
     if hint := did_you_mean(key, keys):
         return hint
     others: dict[str, str] = {}
-    for location, fields in _sections(model, ()):
+    for location, fields in sections:
         for name in fields:
             others.setdefault(name, f"'{dotted(location)}'" if location else "the document's top")
     if key in others:

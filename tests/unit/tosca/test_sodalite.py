@@ -170,7 +170,7 @@ FAULTS = [
     ("scheduler: slurm", "scheduler: slrum", "must be one of torque, pbs, slurm, batch, not 'slrum'; did you mean"),
     ("executable: /bin/cat", 'executable: ""', "either a ready script in 'content' or an 'executable'"),
     ("app_type: mpi", "app_type: nope", "must be one of nothing, mpi, hpc, python, not 'nope'"),
-    ("job_name: solve", "job_name: a b", "must be a name of at most 63 letters"),
+    ("job_name: solve", "job_name: a b", "must be a name of at most 63 ASCII letters"),
     ("arguments: .*", 'arguments: "a; b"', "';' means something to a shell only"),
     ("port: .*", "port: 70000", "must be at most 65535, not 70000"),
     ("standard_error_file: .*", "request_event_notification: x", "'x' is not an event; write letters of 'abe'"),
