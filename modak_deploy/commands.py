@@ -187,7 +187,7 @@ def compare_targets(document: Path, *, config: Path | None) -> None:
         ]
     if diagnostics:
         raise TargetError(diagnostics)
-    answer([])
+    answer([], "".join(f"{target.name}: as described\n" for target in targets))
 
 
 def write_schema(kind: str) -> None:

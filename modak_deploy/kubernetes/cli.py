@@ -30,6 +30,7 @@ Context = Annotated[
     str | None, typer.Option(metavar="NAME", help="Context in KUBECONFIG, in place of the current one.")
 ]
 Check = Annotated[bool, typer.Option("--check", help="Change nothing; have the cluster check what would be created.")]
+CheckRemoval = Annotated[bool, typer.Option("--check", help="Change nothing; show what would be deleted.")]
 
 
 def _say(line: str) -> None:
@@ -115,7 +116,9 @@ def logs(
 
 
 @app.command()
-def undeploy(plan: PlanFile, namespace: Namespace = "default", context: Context = None, check: Check = False) -> None:
+def undeploy(
+    plan: PlanFile, namespace: Namespace = "default", context: Context = None, check: CheckRemoval = False
+) -> None:
     """Cancel the Job of a Plan and delete it with its pods and its ConfigMap; the results here stay."""
     doomed = _job(plan, namespace, context).remove(_say, dry=check)
     end = "would be removed" if check else "removed"

@@ -23,7 +23,10 @@ def _tell(text: str) -> None:
 def fit(
     folder: Folder = None,
     evaluation: Annotated[
-        bool, typer.Option(" /--no-evaluation", help="Skip the evaluation, which needs a fit for each workload.")
+        bool,
+        typer.Option(
+            " /--no-evaluation", show_default=False, help="Skip the evaluation, which needs a fit for each workload."
+        ),
     ] = True,
 ) -> None:
     """Fit the model to all measurements, shipped and your own, and keep it for later Plans."""
