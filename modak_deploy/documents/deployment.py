@@ -121,7 +121,7 @@ def _typed(key: str, value: Any) -> Any:
     text = value.strip().lower()
     if bool in (field.annotation, *get_args(field.annotation)) and text in _TRUE | _FALSE:
         return text in _TRUE
-    if key == "timeout_seconds" and text.isascii() and text.isdecimal() and len(text) < 10:
+    if key == "timeout_seconds" and text.isascii() and text.removeprefix("-").isdecimal() and len(text) < 10:
         return int(text)
     return [part for part in value.split(",") if part] if key == "search_paths" else value
 
@@ -163,3 +163,6 @@ def _check_mapping(data: Any, origin: str) -> None:
         kind = "a list" if isinstance(data, list) else "a single value"
         text = f"the document must be a mapping with the key 'application', not {kind}"
         raise InputError(text, source=origin, code="wrong-type")
+    if "tosca_definitions_version" in data:
+        hint = f"deploy it by an orchestrator, such as: opera deploy {origin}"
+        raise InputError("this is a blueprint, and no document of a deployment", source=origin, hint=hint)

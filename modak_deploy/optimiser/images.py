@@ -1,10 +1,12 @@
 """Does an image fit the application and the target? The answer is None or the reason why not, as one clause."""
 
 import re
+from dataclasses import replace
 
 from packaging.version import Version
 
 from modak_deploy.catalogue.catalogue import Catalogue
+from modak_deploy.diagnostics import location_of
 from modak_deploy.engines.registry import package_of
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Framework
@@ -33,7 +35,10 @@ def find(text: str, catalogue: Catalogue, key: str = "application.image") -> Ima
         raise InputError(f"the catalogue has no image '{text}'{hint}", key=key)
     from modak_deploy.model.reference import parse
 
-    reference = parse(text)
+    try:
+        reference = parse(text)
+    except InputError as error:
+        raise error.mapped(lambda diagnostic: replace(diagnostic, path=location_of(key))) from None
     for entry in catalogue.images.values():
         if entry.reference is not None and str(parse(entry.reference)) == str(reference):
             return entry

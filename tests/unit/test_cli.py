@@ -227,3 +227,9 @@ def test_target_that_does_not_support_an_option_is_left_for_another(
     (folder / "more.yml").write_text("job:\n  account: x\n")
     code, _, err = run(capsys, "plan", "deploy.yml", "more.yml")
     assert (code, err.count("job.account: not supported by a plain machine")) == (3, 2)
+
+
+def test_an_invalid_image_reference_has_its_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "deploy.yml").write_text(f"{DOCUMENT}  image: x://y\n")
+    code, _, err = run(capsys, "plan", "deploy.yml")
+    assert (code, err.startswith("deploy.yml:7: application.image: image reference 'x://y': ")) == (2, True)
