@@ -6,10 +6,10 @@
 dir=$1 tag=$2 token=$3
 shift 3
 umask 077
-[ -d "${dir%/*}" ] || mkdir -p "${dir%/*}" || fail "the folder ${dir%/*} cannot be made"
+[ -d "${dir%/*}" ] || said=$(mkdir -p "${dir%/*}" 2>&1) || fail "the folder ${dir%/*} cannot be made: ${said##*: }"
 contents=''
-if ! mkdir -m 700 "$dir" 2>/dev/null; then
-  { [ -d "$dir" ] && [ ! -h "$dir" ]; } || fail "the folder $dir cannot be made"
+if ! said=$(mkdir -m 700 "$dir" 2>&1); then
+  { [ -d "$dir" ] && [ ! -h "$dir" ]; } || fail "the folder $dir cannot be made: ${said##*: }"
   contents=$(ls -A "$dir") # before the tag is looked for: another run may be making the folder, and its tag comes first
 fi
 said=
