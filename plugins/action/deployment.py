@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.modak.deploy.plugins.plugin_utils.action import ModakAction
@@ -20,6 +21,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.variables import (
 )
 
 try:
+    from modak_deploy.diagnostics import Diagnostic, Location, Position
     from modak_deploy.documents import (
         expand,
         parse_deployment,
@@ -30,7 +32,8 @@ try:
     )
     from modak_deploy.errors import InputError
     from modak_deploy.model.deployment import Deployment, Destination
-    from modak_deploy.util.text import close_match
+    from modak_deploy.model.target import Target
+    from modak_deploy.util.text import close_match, did_you_mean
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -48,6 +51,8 @@ class ActionModule(ModakAction):
     ARGUMENTS = arguments_of("deployment")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        self._sites: dict[Location, str] = {}
+        """The hosts whose ``modak_site`` has given a value, by its location."""
         check_extra_variables(self._loader, arguments["variables"], arguments["playbook"])
         variables = {name: arguments[name] for name in OPTIONS}
         if arguments["documents"] is not None:
@@ -90,7 +95,8 @@ class ActionModule(ModakAction):
         sections = {name: description.data[name] for name in SECTIONS if name in description.data}
         sections = _with_sites(sections, description.locate, description.origin)
         self._complete_all(sections, description.data, task_vars)
-        deployment, options = description.parse(sections)
+        with self._located():
+            deployment, options = description.parse(sections)
         options = parse_options(variables, options)
         # The documents' own folders come after the folders that the user names, the last document's first.
         folders = [str(file.parent.absolute()) for file in reversed(files)]
@@ -112,19 +118,36 @@ class ActionModule(ModakAction):
         parse: Callable[..., Deployment | Destination] = parse_destination if image else parse_deployment
         if image:
             sections = {name: value for name, value in sections.items() if value}  # the role's own default is {}
-        return sections, parse(sections, origin="the variables", locate=locator(SECTIONS))
+        with self._located():
+            return sections, parse(sections, origin="the variables", locate=locator(SECTIONS))
 
     def _complete_all(self, sections: dict[str, Any], written: Mapping[str, Any], task_vars: dict[str, Any]) -> None:
         """Complete each target from its host in the inventory, over whose ``modak_site`` a named site stands."""
         if "target" in sections:
-            sections["target"] = self._completed(sections["target"], written.get("target"), task_vars)
+            sections["target"] = self._completed(sections["target"], written.get("target"), task_vars, ("target",))
         if isinstance(others := sections.get("other_targets"), list):
             given = written["other_targets"]
             sections["other_targets"] = [
-                self._completed(other, own, task_vars) for other, own in zip(others, given, strict=True)
+                self._completed(other, own, task_vars, ("other_targets", number))
+                for number, (other, own) in enumerate(zip(others, given, strict=True))
             ]
 
-    def _completed(self, target: Any, written: Any, task_vars: dict[str, Any]) -> Any:
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Have errors in what ``modak_site`` of a host says name the host: no document has it."""
+        try:
+            yield
+        except InputError as error:
+            raise error.mapped(self._moved) from None
+
+    def _moved(self, diagnostic: Diagnostic) -> Diagnostic:
+        for location, host in self._sites.items():
+            if diagnostic.path[: len(location)] == location:
+                path = ("modak_site", *diagnostic.path[len(location) - 1 :])
+                return diagnostic.at(Position(_inventory(host)), path)
+        return diagnostic
+
+    def _completed(self, target: Any, written: Any, task_vars: dict[str, Any], location: Location) -> Any:
         host, in_inventory = _inventory_host(target, task_vars)
         if not in_inventory:
             return target
@@ -134,6 +157,7 @@ class ActionModule(ModakAction):
             self.warn(
                 f"the site '{name}' stands over modak_site of the host {host} in the inventory; keep one of the two"
             )
+        self._sites |= {(*location, key): str(host) for key in site if key not in target}
         return {**site, **target}
 
 
@@ -178,7 +202,21 @@ def _site(host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
     site = plain(task_vars["hostvars"][host].get("modak_site", {}))
     if not isinstance(site, dict):
         raise InputError(f"modak_site of the host {host} in the inventory must be a mapping, as the section 'target'")
+    keys = list(Target.model_fields)
+    unknown = [
+        Diagnostic(
+            f"unknown key '{key}'", "unknown-key", ("modak_site",), _inventory(host), None, did_you_mean(key, keys)
+        )
+        for key in map(str, site)
+        if key not in keys
+    ]
+    if unknown:
+        raise InputError(unknown)
     return site
+
+
+def _inventory(host: str) -> str:
+    return f"the host {host} in the inventory"
 
 
 def _no_application(variables: list[str]) -> str:

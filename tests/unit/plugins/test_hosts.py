@@ -75,3 +75,29 @@ def test_each_variable_of_a_connection_reaches_the_host(hosts: ModuleType, tasks
     added = {name for task in adding for name in task if name.startswith("ansible_")}
     assert set(hosts.host_vars(Target.model_validate({"name": "there", **target}))) == added
     assert set(hosts.VARIABLES) == added
+
+
+@pytest.mark.parametrize(
+    ("site", "message"),
+    [
+        ({"worksapce": "/scratch"}, "modak_site: unknown key 'worksapce'; did you mean 'workspace'?"),
+        ({"runtimes": "native"}, "modak_site.runtimes: must be a list, not 'native'"),
+        ({"node": {"coers": 3}}, "modak_site.node: unknown key 'coers'; did you mean 'cores'?"),
+    ],
+)
+def test_an_error_in_the_description_of_a_host_names_the_host(tmp_path: Path, site: object, message: str) -> None:
+    application = {"name": "digits", "type": "hpc", "executable": "true"}
+    target = {"name": "cluster", "host": "there"}
+    (tmp_path / "deploy.yml").write_text(json.dumps({"application": application, "target": target}))
+    hosts = {"localhost": {"ansible_connection": "local"}, "there": {"modak_site": site}}
+    (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
+    task = {"modak.deploy.deployment": {"documents": ["deploy.yml"]}}
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
+    given = {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"),
+        "ANSIBLE_HOME": str(tmp_path / "ansible"),
+    }
+    command = ["ansible-playbook", "-i", "inventory.yml", "play.yml"]
+    done = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=120)
+    assert f'"msg": "the host there in the inventory: {message}"' in done.stdout, done.stdout + done.stderr
