@@ -143,8 +143,12 @@ class Store:
             self._engine = sa.create_engine(_with_driver(url), **_options(url))
             self.name = self._engine.url.render_as_string(hide_password=True)
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            shown = url.partition("://")[0]
-            raise InputError(f"the measurement store '{shown}://..' cannot be opened: {_first(error)}") from None
+            scheme, separator, _ = url.partition("://")  # what follows may have a password
+            if not separator:
+                shown = f"***@{url.rpartition('@')[2]}" if "@" in url else url
+                raise InputError(f"the measurement store '{shown}' is not an address", hint=_FORMS) from None
+            problem = f"the measurement store '{scheme}://..' cannot be opened: {_first(error)}"
+            raise InputError(problem, hint=_FORMS) from None
         file = self._engine.url.database
         if self._engine.dialect.name == "sqlite" and file and not make and not Path(file).exists():
             raise InputError(f"measurement store {file} not found")
@@ -340,6 +344,9 @@ def _once(records: Iterable[_Fresh], before: set[Identity]) -> Iterator[_Fresh]:
             yield digest, pair
         if identity is not None:
             seen.add(identity)
+
+
+_FORMS = "write sqlite:///FILE, or postgresql://HOST/DATABASE, which needs: pip install 'modak-deploy[postgresql]'"
 
 
 def _with_driver(url: str) -> str:

@@ -286,8 +286,12 @@ def test_decisions_read_the_store_where_there_is_one():
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("nothing", "the measurement store 'nothing://..' cannot be opened"),
-        ("oracle2://u:secret@h/d", "the measurement store 'oracle2://..' cannot be opened"),
+        (
+            "notes.db",
+            r"^the measurement store 'notes\.db' is not an address; write sqlite:///FILE, or postgresql://HOST/DATABASE",
+        ),
+        ("u:secret@h/d", r"the measurement store '\*\*\*@h/d' is not an address"),
+        ("oracle2://u:secret@h/d", "the measurement store 'oracle2://..' cannot be opened: .*; write sqlite:///FILE"),
         ("sqlite:////nowhere/at/all.sqlite", "unable to open database file"),
         ("postgresql://u:secret@127.0.0.1:1/d", r"postgresql\+psycopg://\*\*\*@127.0.0.1:1/d: connection failed"),
     ],
