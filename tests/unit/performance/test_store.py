@@ -288,7 +288,7 @@ def test_decisions_read_the_store_where_there_is_one():
     [
         (
             "notes.db",
-            r"^the measurement store 'notes\.db' is not an address; write sqlite:///FILE, or postgresql://HOST/DATABASE",
+            r"^the measurement store 'notes\.db' is not an address; write sqlite:///FILE, or postgresql://",
         ),
         ("u:secret@h/d", r"the measurement store '\*\*\*@h/d' is not an address"),
         ("oracle2://u:secret@h/d", "the measurement store 'oracle2://..' cannot be opened: .*; write sqlite:///FILE"),
