@@ -49,7 +49,9 @@ def convert(
     """
     _check_absent(output, replace)
     state = output.absolute().with_name(f".{output.name}.convert")
-    state.mkdir(parents=True, exist_ok=True)
+    for model in request.models:  # a missing file is an error before anything is made
+        _described(request, model, base, state / model.name)
+    make_state(state)
     with locked(state):
         _check_absent(output, replace)
         bundle, done = _converted(request, output, state, base, replace, jobs, report)
@@ -61,6 +63,14 @@ def convert(
 
             keep_current(report)
     return bundle
+
+
+def make_state(folder: Path) -> None:
+    """Make the folder of what a conversion keeps; InputError where that is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror}", source=folder) from None
 
 
 def _check_absent(output: Path, replace: bool) -> None:
@@ -92,11 +102,19 @@ def _attempt(model: ModelRequest, task: Task, report: Report) -> Converted | str
 
 def task_of(request: ConversionRequest, model: ModelRequest, base: Path, folder: Path) -> Task:
     """Return what the process of one model is given; InputError for a file that is not there."""
+    task = _described(request, model, base, folder)
+    for path in filter(None, (task.file, task.code, task.example.file, task.test.file)):
+        task.digests[path] = digest(Path(path))
+    return task
+
+
+def _described(request: ConversionRequest, model: ModelRequest, base: Path, folder: Path) -> Task:
+    """Return the task without the digests of its files, which take long where these are large."""
     example = _data(model.example, base, f"{model.name}: example")
     test = _data(model.test, base, f"{model.name}: test")
     if isinstance(model.test, Generated) and example.shapes:
         test.shapes = example.shapes
-    task = Task(
+    return Task(
         name=model.name,
         framework=model.framework,
         example=example,
@@ -120,9 +138,6 @@ def task_of(request: ConversionRequest, model: ModelRequest, base: Path, folder:
         external_data=request.external_data,
         batches=request.optimise.batches if request.optimise.enabled else [],
     )
-    for path in filter(None, (task.file, task.code, example.file, test.file)):
-        task.digests[path] = digest(Path(path))
-    return task
 
 
 def _path(given: str | None, base: Path, what: str) -> str | None:

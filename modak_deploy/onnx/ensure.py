@@ -11,7 +11,7 @@ from modak_deploy import __version__
 from modak_deploy.documents.validation import check
 from modak_deploy.errors import InputError, ModakError
 from modak_deploy.onnx.bundle import Bundle, read_bundle
-from modak_deploy.onnx.convert import changed_source, convert, task_of
+from modak_deploy.onnx.convert import changed_source, convert, make_state, task_of
 from modak_deploy.onnx.manifest import MANIFEST
 from modak_deploy.onnx.request import ConversionRequest, DataFile, ModelRequest, load_request
 from modak_deploy.paths import expanded
@@ -113,7 +113,7 @@ def ensure_bundle(
         raise InputError(f"{folder}: exists and is not a bundle; it is not replaced")
     if check_mode:
         return Ensured(None, changed=True, reason=reason)
-    (state / _LOCK).mkdir(parents=True, exist_ok=True)
+    make_state(state / _LOCK)
     with locked(state / _LOCK):
         if not force and not (reason := _reason(folder, state / _RECORD, wanted, names)):
             return Ensured(read_bundle(folder), changed=False, reason="")

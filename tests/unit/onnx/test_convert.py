@@ -292,6 +292,19 @@ def test_a_class_of_an_installed_package_is_converted_again_when_it_has_changed(
     assert "tiny: convert" in run(folder, text, "mine", replace=True)[1]
 
 
+def test_a_missing_file_is_an_error_before_anything_is_made(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"iris: file: .*file or folder not found"):
+        run(folder, "name: b\nmodels:\n" + IRIS.replace("iris.joblib", "missing.joblib"), "missing")
+    assert sorted(path.name for path in folder.glob("*missing*")) == ["missing.yml"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(folder: Path) -> None:
+    (folder / "folder.yml").write_text("name: b\nmodels:\n" + IRIS)
+    request = load_request(folder / "folder.yml")
+    with pytest.raises(InputError, match=r"folder\.yml/\.b\.convert: cannot be made: Not a directory"):
+        convert(request, folder / "folder.yml" / "b", base=folder)
+
+
 def test_two_conversions_to_one_place_are_made_one_after_the_other(folder: Path) -> None:
     text = "name: twice\noptimise: {enabled: false}\nmodels:\n" + IRIS
     state = folder / ".twice.convert"
