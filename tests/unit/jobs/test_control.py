@@ -325,7 +325,7 @@ def test_workspace_must_be_a_clear_place(jobs: Jobs) -> None:
 
 def test_workspace_that_cannot_be_made(jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(TargetError, match="cannot be made: (Permission denied|Not a directory|File exists)$"):
+    with pytest.raises(TargetError, match=r"cannot be made: (Permission denied|Not a directory|File exists)$"):
         jobs.present(requested(["true"], tmp_path / "file"))
 
 
