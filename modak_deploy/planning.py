@@ -17,6 +17,7 @@ from modak_deploy.documents import find_sources
 from modak_deploy.errors import InfeasibleError, InputError, ModakError, OptionError
 from modak_deploy.jobrequest import job_request, request_of
 from modak_deploy.jobs.job import specification
+from modak_deploy.jobs.results import check_logs, declared_outputs
 from modak_deploy.kept import Kept
 from modak_deploy.model.application import Application
 from modak_deploy.model.deployment import Deployment
@@ -223,10 +224,13 @@ def _planned(
 
 
 def _check(plan: Plan) -> None:
-    """Raise OptionError for what the target or its scheduler does not support."""
+    """Raise OptionError for what the target or its scheduler does not support, InputError for files no job can have."""
     if plan.application.service is not None:
         check_service(plan)
-    check_options(request_of(plan))
+    request = request_of(plan)
+    declared_outputs(request)
+    check_logs(request)
+    check_options(request)
 
 
 def check_options(request: JobRequest) -> None:
