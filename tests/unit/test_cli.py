@@ -233,3 +233,8 @@ def test_an_invalid_image_reference_has_its_line(folder: Path, capsys: pytest.Ca
     (folder / "deploy.yml").write_text(f"{DOCUMENT}  image: x://y\n")
     code, _, err = run(capsys, "plan", "deploy.yml")
     assert (code, err.startswith("deploy.yml:7: application.image: image reference 'x://y': ")) == (2, True)
+
+
+def test_a_target_that_is_as_described_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "deploy.yml").write_text(f"{DOCUMENT}target: {{name: here}}\n")
+    assert run(capsys, "discover", "--check", "deploy.yml")[:2] == (0, "here: as described\n")
