@@ -3,7 +3,7 @@
 import functools
 import importlib
 import os
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, List, Optional, Union
 
 from ...handlers import suppressed
 from ...session import Session
@@ -56,6 +56,8 @@ class Adapter:
         self._followed = 0
         """Optimizers that were followed so far."""
         self._several = False
+        self._hooks: List[compiler.Hook] = []
+        """What follows optimizers, until the program compiles anything."""
         self._depth = 0
 
     def calls(self, module: Any) -> Calls:
@@ -69,12 +71,15 @@ class Adapter:
 
     def follow_modules(self) -> None:
         """Intercept the calls of each module that is put into evaluation mode as a whole."""
-        module_class = self._torch.nn.Module
+        torch = self._torch
+        module_class = torch.nn.Module
         train = module_class.train
         evaluated = self._session.guarded("the observation of a module", self._evaluated)
 
         @functools.wraps(train)
         def switched(module: Any, mode: bool = True) -> Any:
+            if torch.compiler.is_compiling():  # what follows would break the graph, which the program may refuse
+                return train(module, mode)
             self._depth += 1  # train() calls itself for the modules below
             try:
                 result = train(module, mode)
@@ -109,7 +114,10 @@ class Adapter:
                 calls.remove(self._session.hands_off)
             self._stop(self._session.hands_off)
             self._passes.compiled = False
-            return compile_function(*args, **kwargs)
+            result = compile_function(*args, **kwargs)
+            with suppressed():
+                self._disable_hooks()
+            return result
 
         self._torch.compile = compiled
 
@@ -118,8 +126,11 @@ class Adapter:
     def follow_optimizers(self) -> None:
         """Count the steps of optimizers, and see what the program calls ``backward`` on."""
         optimizer = importlib.import_module("torch.optim.optimizer")  # torch.optim hides its name
-        optimizer.register_optimizer_step_pre_hook(self._guarded(self._before_step))
-        optimizer.register_optimizer_step_post_hook(self._guarded(self._after_step))
+        self._hooks = [
+            compiler.Hook(self._torch, self._guarded(does)) for does in (self._before_step, self._after_step)
+        ]
+        optimizer.register_optimizer_step_pre_hook(self._hooks[0].function)
+        optimizer.register_optimizer_step_post_hook(self._hooks[1].function)
         backward = self._torch.Tensor.backward
 
         @functools.wraps(backward)
@@ -129,6 +140,16 @@ class Adapter:
             return backward(tensor, *args, **kwargs)
 
         self._torch.Tensor.backward = backward_of
+
+    def _disable_hooks(self) -> None:
+        """Have PyTorch's compiler leave alone what follows optimizers, in the midst of a step that it compiles.
+
+        It would compile the launcher's functions, and warn of what these call (2.13).
+        """
+        disable = importlib.import_module(compiler.COMPILER).disable
+        for hook in self._hooks:
+            hook.disable(disable)
+        self._hooks = []
 
     def _take_loss(self, tensor: Any) -> None:
         if self._training is not None and self._training.over:

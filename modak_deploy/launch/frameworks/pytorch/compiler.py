@@ -110,3 +110,24 @@ def _step(torch: Any, method: Callable[..., Any], plain: Callable[..., Any]) -> 
             torch.set_grad_enabled(before)
 
     return call
+
+
+class Hook:
+    """A hook of optimizers that PyTorch's compiler neither compiles nor fails at.
+
+    A step of PyTorch's own is never compiled as a whole (``_use_grad``, 2.2 to 2.13), so the hook may interrupt it. One
+    of the program's may have to be, with ``fullgraph=True``: then it is not followed.
+    """
+
+    def __init__(self, torch: Any, function: Callable[[Any, Any, Any], None]) -> None:
+        self._function = function
+
+        def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if not torch.compiler.is_compiling() or type(optimizer).__module__.startswith("torch."):
+                self._function(optimizer, args, kwargs)
+
+        self.function = hook
+
+    def disable(self, disable: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Have the compiler leave it alone; ``disable`` is the compiler's function for that."""
+        self._function = disable(self._function)
