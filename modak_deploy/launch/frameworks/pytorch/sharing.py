@@ -15,6 +15,8 @@ from . import outputs
 SHARED = "the weights are in memory that other processes may write to"
 MAPS = "/proc/self/maps"
 """Where Linux tells of which kind a process's memory is."""
+FAKE = "torch._subclasses.fake_tensor"
+"""Has tensors without memory, which the compiler leaves behind: PyTorch warns where they are asked for it (2.13)."""
 
 
 def others(torch: Any, tensors: List[Any]) -> List[Any]:
@@ -64,7 +66,7 @@ def _is_foreign(storage: Any) -> bool:
 def _area(torch: Any, tensor: Any) -> Optional[Tuple[int, int]]:
     """Return where the memory of a tensor begins and ends; None where it has none, or none that is seen."""
     try:
-        if tensor.layout != torch.strided or not tensor.numel():
+        if type(tensor).__module__ == FAKE or tensor.layout != torch.strided or not tensor.numel():
             return None
         start = torch.Tensor.data_ptr(tensor)
         return (

@@ -170,3 +170,19 @@ def test_systems_that_do_not_tell_have_no_levers_for_shared_memory(torch, module
     if kind == "shared":
         module.share_memory()
     assert sharing.refusal(torch, module) == (sharing.SHARED if kind == "shared" else None)
+
+
+def test_tensors_without_memory_are_not_asked_for_it(torch, module, flat, recwarn):
+    import torch._subclasses.fake_tensor as fake
+
+    weights = list(module.parameters())
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # PyTorch would warn of it once
+    try:
+        with fake.FakeTensorMode():
+            left = torch.ones(3)
+        found = sharing.others(torch, weights)
+    finally:
+        torch.set_warn_always(before)
+    assert any(tensor is flat for tensor in found) and all(tensor is not left for tensor in found)
+    assert not recwarn.list
