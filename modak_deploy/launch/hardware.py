@@ -134,8 +134,12 @@ def cpu_model() -> str:
 
 def peak_memory() -> Optional[int]:
     """Return the largest resident size of this process so far, in bytes."""
+    own = _field(_PROC + "/self/status", "VmHWM:")
+    if own:
+        return own * 1024
     if resource is None:
         return None
+    # That of a process that has started this one by exec counts as well.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -8,7 +8,7 @@ PyTorch 2.13, ResNet50 and 16 images at once, 400,000 page faults and a third of
 
 import ctypes
 import os
-from typing import Any, Optional
+from typing import Any, Optional, Set
 
 from .files import open_file
 
@@ -73,11 +73,19 @@ def replacement() -> Optional[str]:
     return None
 
 
-def keep(on: bool) -> None:
+_wanting: Set[str] = set()
+"""Names of the levers that want freed memory kept."""
+
+
+def keep(on: bool, lever: str = "") -> None:
     """Have freed memory kept for the next allocation; or as by default again, once blocks of all sizes were freed.
 
-    Other threads than the first have heaps of 64 MiB (malloc/arena.c); what is larger stays as it is for them.
+    It is kept as long as a ``lever`` wants it. Other threads than the first have heaps of 64 MiB (malloc/arena.c); what
+    is larger stays as it is for them.
     """
+    (_wanting.add if on else _wanting.discard)(lever)
+    if _wanting and not on:
+        return
     mallopt: Any = ctypes.CDLL("libc.so.6").mallopt
     refused = [number for number, value in (_KEPT if on else _USUAL).items() if not mallopt(number, value)]
     if refused:

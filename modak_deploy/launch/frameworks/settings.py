@@ -55,7 +55,7 @@ class KeepsMemory(Lever):
     group = "allocator"
 
     def switch(self, framework: Any, on: bool) -> None:
-        memory.keep(on)
+        memory.keep(on, self.name)
 
     def start(self, module: Any, settings: Mapping[str, Any]) -> None:
-        memory.keep(True)
+        memory.keep(True, self.name)

@@ -65,6 +65,7 @@ def test_another_c_library_is_left_alone(monkeypatch, libraries, reason):
 
 
 def test_a_setting_that_is_refused_is_an_error(monkeypatch):
+    monkeypatch.setattr(memory, "_wanting", set())
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(mallopt=lambda number, value: number != -4))
     with pytest.raises(OSError, match="mallopt refuses option -4"):
         memory.keep(True)
@@ -76,3 +77,16 @@ def test_a_setting_that_is_refused_is_an_error(monkeypatch):
 def test_what_the_user_has_set_stays(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     assert memory.refusal() == f"{name} sets malloc already"
+
+
+def test_memory_is_kept_as_long_as_a_lever_wants_it(monkeypatch):
+    calls = []
+    monkeypatch.setattr(memory, "_wanting", set())
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=lambda *args: calls.append(args) or 1))
+    memory.keep(True, "one")
+    memory.keep(True, "other")
+    calls.clear()
+    memory.keep(False, "one")
+    assert not calls
+    memory.keep(False, "other")
+    assert len(calls) == len(memory._USUAL)

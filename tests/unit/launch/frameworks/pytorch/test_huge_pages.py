@@ -79,7 +79,9 @@ def test_what_comes_later_is_moved_after_units_in_a_part_of_their_time(torch, mo
         return 0, False
 
     monkeypatch.setattr(hugepages, "collapse", collapse)
-    monkeypatch.setattr(hugepages, "small_memory", lambda: 400 << 20)
+    monkeypatch.setattr(hugepages, "small_memory", lambda: 300 << 20)
+    monkeypatch.setattr(huge_pages.hardware, "peak_memory", lambda: 500 << 20)
+    monkeypatch.setattr(huge_pages.hardware, "resident_memory", lambda: 400 << 20)
     monkeypatch.setattr(huge_pages.clock, "now", lambda: now[0])
     lever = huge_pages.HugePages()
     lever.switch(torch, True)
