@@ -14,12 +14,24 @@ def over_limit(seconds: float, nodes: int, deployment: Deployment, price: float 
         return f"it is predicted to take {significant(seconds, 4)} s, over the wall time of {wall_time} s"
     if deadline is not None and seconds > deadline:
         return f"it is predicted to take {significant(seconds, 4)} s, over the deadline of {deadline} s"
-    cost = seconds * nodes / 3600 * (1.0 if price is None else price)
+    cost = _cost(seconds, nodes, price)
     budget = deployment.request.budget
     if budget is not None and cost > budget:
         unit = "" if price is not None else " node-hours"
         return f"it is predicted to cost {significant(cost, 4)}{unit}, over the budget of {budget:g}"
     return None
+
+
+def excess(seconds: float, nodes: int, deployment: Deployment, price: float | None) -> float:
+    """Return how many times the tightest limit ``seconds`` on so many nodes are; 0 where there is no limit."""
+    shares = [seconds / limit for limit in (deployment.job.wall_time, deployment.request.deadline) if limit]
+    if deployment.request.budget:
+        shares.append(_cost(seconds, nodes, price) / deployment.request.budget)
+    return max(shares, default=0.0)
+
+
+def _cost(seconds: float, nodes: int, price: float | None) -> float:
+    return seconds * nodes / 3600 * (1.0 if price is None else price)
 
 
 def keeping(deployment: Deployment) -> tuple[str, str]:

@@ -159,7 +159,7 @@ def _decided(
     choice, resources = outcome.choice, outcome.resources
     choice.rejected += unused
     modelled = Modelled(fitted, outcome.work, outcome.locations.by_option(), catalogue, records) if fitted else None
-    decision = decide(
+    decision = _decision(
         choice, Knowledge(outcome.evidence, modelled, scale, Carrier(outcome.work, catalogue)), deployment, node.price
     )
     remarks = [
@@ -173,6 +173,17 @@ def _decided(
     return Outcome(
         outcome.locations, outcome.enumerators, outcome.evidence, choice, decision, resources, clauses, version
     )
+
+
+def _decision(choice: Choice, knowledge: Knowledge, deployment: Deployment, price: float | None) -> Decision:
+    """Decide; where no option keeps to the limits, say as well that the default does so at no layout."""
+    try:
+        return decide(choice, knowledge, deployment, price)
+    except InfeasibleError as error:
+        if knowledge.scale is None or knowledge.scale.refusal is None:
+            raise
+        key, refusal = knowledge.scale.refusal
+        raise InfeasibleError(f"{refusal}; {error}", key=key) from None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modak_deploy.diagnostics import Key
 from modak_deploy.errors import InfeasibleError, InputError
@@ -11,7 +11,7 @@ from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.measurement import Measurement, Ratio
 from modak_deploy.model.plan import Basis, Resources
 from modak_deploy.optimiser.evidence import location_differences
-from modak_deploy.optimiser.limits import keeping, over_limit
+from modak_deploy.optimiser.limits import excess, keeping, over_limit
 from modak_deploy.optimiser.options import LeverSet, Location, Option
 from modak_deploy.performance.matching import Work, differences, seconds_of_units
 from modak_deploy.performance.scaling import Point, ScaleModel, amdahl, fit_scale
@@ -30,6 +30,8 @@ class Scale:
     """Predicted for the layout; None where only relative times are known."""
     option: Option
     """What was measured at several layouts: ``seconds`` hold for no other option."""
+    refusal: tuple[str, str] | None = None
+    """Key of a limit, and the sentence that the option keeps to the limits at no layout."""
 
 
 class Series:
@@ -101,9 +103,10 @@ def scale_of(deployment: Deployment, series: Series, price: float | None = None)
 
     With objective ``time`` more ranks stay unless fewer are faster by more than the interval of the prediction; with
     ``cost`` the fewest node-seconds count; with ``efficiency`` the most ranks that keep the efficiency asked for. Of
-    what a fitted law tells only layouts that keep to the request's limits count, at the ``price`` of a node.
-    InfeasibleError when not even one rank does within the limits, or an efficiency cannot be told; InputError when an
-    efficiency is to be kept and not given.
+    what a fitted law tells only layouts that keep to the request's limits count, at the ``price`` of a node; where none
+    does, another option may, and the layout is the one for that.
+    InfeasibleError when an efficiency cannot be told, or no layout keeps it; InputError when one is to be kept and not
+    given.
     """
     asked, work = series.asked, series.work
     objective, least = deployment.request.objective, deployment.request.minimal_efficiency
@@ -117,17 +120,14 @@ def scale_of(deployment: Deployment, series: Series, price: float | None = None)
         return _unknown(objective, least, series)
     model, basis = fitted
     fixed = deployment.request.configuration is not None
-    layouts = [(_point(r, work), r) for r in ([asked] if fixed else _layouts(asked))]
-    wanted = _point(asked, work)
-    every = layouts
-    if basis != "rule":
-        layouts = _within_limits(layouts, model, deployment, price)
-        if not layouts:
-            key, limits = keeping(deployment)
-            raise InfeasibleError(f"no layout up to {asked.ranks} ranks {limits} by {_law(model)}", key=key)
+    every = [(_point(r, work), r) for r in ([asked] if fixed else _layouts(asked))]
+    layouts = every if basis == "rule" else _within_limits(every, model, deployment, price)
+    if not layouts:
+        return _beyond_limits(every, model, basis, deployment, price, series)
     within = " of those that keep to the limits" if len(layouts) < len(every) else ""
     if least is not None:
         return _efficient(layouts, model, basis, least, series, keeping(deployment)[1] if basis != "rule" else "")
+    wanted = _point(asked, work)
     if fixed:
         point, chosen, text = wanted, asked, f"its seconds are predicted by {_law(model)}"
     elif objective == "cost":
@@ -151,6 +151,28 @@ def _within_limits(
         return over_limit(model.expected(point), point.nodes, deployment, price) is None
 
     return [pair for pair in layouts if keeps(pair[0])]
+
+
+def _beyond_limits(
+    every: Sequence[tuple[Point, Resources]],
+    model: ScaleModel,
+    basis: Basis,
+    deployment: Deployment,
+    price: float | None,
+    series: Series,
+) -> Scale:
+    """Return the layout for options that are faster than this one, which breaks a limit at every layout.
+
+    An efficiency that is to be kept counts before how far beyond the limits a layout is.
+    """
+    asked, least = series.asked, deployment.request.minimal_efficiency
+    key, limits = keeping(deployment)
+    refusal = key, f"no layout up to {asked.ranks} ranks {limits} by {_law(model)}"
+    if least is not None:
+        return replace(_efficient(every, model, basis, least, series, ""), refusal=refusal)
+    point, chosen = min(every, key=lambda pair: excess(model.expected(pair[0]), pair[0].nodes, deployment, price))
+    text = f"{_ranks(chosen, asked)} come closest to the limits by {_law(model)}"
+    return Scale(chosen, basis, text, model.interval(point), series.option, refusal)
 
 
 def _single_rank(fitted: tuple[ScaleModel, Basis] | None, series: Series) -> Scale | None:

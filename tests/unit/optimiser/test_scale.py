@@ -158,6 +158,22 @@ def test_a_lever_that_is_required_has_a_law_of_its_own():
     assert plan.chosen.levers == ["malloc-hugepages"]
 
 
+@pytest.mark.parametrize(
+    "request_", [{}, {"objective": "cost"}, {"objective": "efficiency", "minimal_efficiency": 0.1}], ids=str
+)
+def test_a_faster_option_is_taken_where_the_default_breaks_a_limit_at_every_layout(request_):
+    records = list(metis("20 + 424 / r", {}))
+    faster = list(metis("8 + 170 / r", {"configuration.levers": ["malloc-hugepages"]}))
+    plan = metis_plan({}, [*records, *faster], 64, request={**request_, "deadline": 20})
+    assert (plan.chosen.levers, plan.prediction.basis) == (["malloc-hugepages"], "measurement")
+    assert plan.prediction.seconds == pytest.approx(8 + 170 / 64, rel=1e-3)
+    assert plan.chosen.resources.ranks == 64
+    with pytest.raises(
+        ModakError, match=r"request\.deadline: no layout up to 64 ranks ends within the deadline of 5 s"
+    ):
+        metis_plan({}, [*records, *faster], 64, request={**request_, "deadline": 5})
+
+
 def test_a_configuration_keeps_the_layout_that_was_asked_for():
     records = list(metis("100 / r + 2 * (r - 1) / r + 0.5 * (r - 1)", {}))
     assert metis_plan({}, records, 64).chosen.resources.ranks == 16
