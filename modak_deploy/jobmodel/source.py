@@ -43,6 +43,7 @@ def source_of(build: Build) -> tuple[dict[str, object], list[str]]:
         "folder": quoted_argument(folder),
         "url": quoted_argument(url),
         "revision": optional_argument(revision),
+        "commit": optional_argument(_whole_commit(revision)),
         "sha256": optional_argument(sha256),
         "protocols": quoted_argument("=https" if url.startswith("https://") else "=http,https"),
         "unpack": "" if kind is None else _unpack(kind),
@@ -73,6 +74,12 @@ def _pin(url: str, fragment: str, *, git: bool) -> tuple[str | None, str | None]
     if not url.startswith("https://") and match is None:
         raise InputError(f"'{url}' is not protected", key=_KEY, hint="use https://, or add '#sha256=<64 digits>'")
     return (match[1] if match else None), None
+
+
+def _whole_commit(revision: str | None) -> str | None:
+    """Return a revision that is the whole hash of a commit, of SHA-1 or SHA-256, as git writes it; else None."""
+    is_whole = revision is not None and re.fullmatch(r"[0-9A-Fa-f]{40}(?:[0-9A-Fa-f]{24})?", revision)
+    return revision.lower() if revision is not None and is_whole else None
 
 
 def _unpack(kind: str) -> str:

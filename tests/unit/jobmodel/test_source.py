@@ -66,3 +66,37 @@ def test_a_revision_that_is_not_there_is_named_and_nothing_is_left(tmp_path: Pat
     assert done.returncode == 1
     assert f"{ADDRESS} has no commit, tag or branch v9.9" in done.stderr
     assert [path.name for path in (tmp_path / "job").iterdir()] == ["build.sh"]
+
+
+@pytest.mark.usefixtures("revisions")
+def test_a_whole_commit_is_no_branch_or_tag_that_was_given_its_name(tmp_path: Path) -> None:
+    """Whoever is between an http:// address and the job could serve anything by such a name."""
+    for number, place in enumerate(("heads", "tags")):
+        pin = f"{number + 1:040x}"
+        (tmp_path / "upstream/.git/refs" / place / pin).write_bytes(
+            (tmp_path / "upstream/.git/refs/heads/trunk").read_bytes()
+        )
+        done = build(tmp_path / place, pin)
+        assert done.returncode == 1 and f"{ADDRESS} has no commit {pin}" in done.stderr
+        assert [path.name for path in (tmp_path / place).iterdir()] == ["build.sh"]
+
+
+def test_a_whole_commit_is_no_tag_of_a_repository_with_longer_hashes(tmp_path: Path) -> None:
+    pin = f"{1:040x}"
+    (tmp_path / "upstream").mkdir()
+    for words in (["init", "--object-format=sha256"], ["commit", "--allow-empty", "-m", "a"]):
+        subprocess.run(["git", *IDENTITY, *words], cwd=tmp_path / "upstream", check=True, capture_output=True)
+    subprocess.run(["git", "update-ref", f"refs/tags/{pin}", "HEAD"], cwd=tmp_path / "upstream", check=True)
+    done = build(tmp_path / "job", pin)
+    assert done.returncode == 1 and f"{ADDRESS} has no commit {pin}" in done.stderr
+
+
+def test_the_whole_hash_of_a_tag_is_that_of_its_commit(tmp_path: Path, revisions: dict[str, str]) -> None:
+    def git(*words: str) -> str:
+        command = ["git", *IDENTITY, *words]
+        return subprocess.run(command, cwd=tmp_path / "upstream", check=True, capture_output=True, text=True).stdout
+
+    git("tag", "-a", "-m", "a", "v2.0", "fix/solver")
+    done = build(tmp_path / "job", git("rev-parse", "v2.0").strip().upper())
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "job" / "solver" / "made").read_text() == revisions["fix/solver"]
