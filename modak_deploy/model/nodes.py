@@ -36,15 +36,9 @@ def _for_job(partition: Partition, facts: Facts, deployment: Deployment) -> Part
     """Return a partition of unlike nodes with the kind of node that the job can have; InfeasibleError for too few.
 
     The partition itself has the GPUs and the memory of those of its nodes that have most, and the cores of others: no
-    node may have them all at once. What the user says of its nodes stands over each kind, unless it is what was found
-    of the partition itself, as ``modak site add`` writes it down.
+    node may have them all at once.
     """
-    described = next((p.node for p in deployment.target.partitions if p.name == partition.name), Node())
-    reported = next((p.node for p in facts.partitions if p.name == partition.name), Node())
-    names = [name for name in described.model_fields_set if getattr(described, name) != getattr(reported, name)]
-    update = _fields(described, dict.fromkeys(names))
-    kinds = facts.node_kinds[partition.name]
-    fitting = [NodeKind(nodes=kind.nodes, node=kind.node.model_copy(update=update)) for kind in kinds]
+    fitting = _described_kinds(partition.name, facts, deployment)
     for needed, has in _demands(deployment):
         enough = [kind for kind in fitting if has(kind.node) is None or (has(kind.node) or 0) >= needed]
         if not enough:  # what is missing is told of the kind that has most of it
@@ -58,6 +52,28 @@ def _for_job(partition: Partition, facts: Facts, deployment: Deployment) -> Part
             key="job.nodes",
         )
     return _with_node(partition, next((kind.node for kind in fitting if kind.nodes >= asked), None) or _least(fitting))
+
+
+def _described_kinds(name: str, facts: Facts, deployment: Deployment) -> list[NodeKind]:
+    """Return the kinds of nodes of a partition, and over each what the user says of its nodes or of all the target's.
+
+    What was found of the partition itself, as ``modak site add`` writes it down, is left out: it is of no kind. GPUs
+    are those of the kinds that have some, such as their model and memory; of all where none was found anywhere.
+    """
+    described = next((p.node for p in deployment.target.partitions if p.name == name), Node())
+    reported = next((p.node for p in facts.partitions if p.name == name), Node())
+    own = [key for key in described.model_fields_set if getattr(described, key) != getattr(reported, key)]
+    update = _fields(described, dict.fromkeys(own))
+    if (every := deployment.target.node) is not None:
+        update |= _fields(every, dict.fromkeys(every.model_fields_set))
+    kinds = facts.node_kinds[name]
+    without = {key: value for key, value in update.items() if key != "accelerators"}
+    if not any(kind.node.accelerators for kind in kinds):
+        without = update
+    return [
+        NodeKind(nodes=k.nodes, node=k.node.model_copy(update=update if k.node.accelerators else without))
+        for k in kinds
+    ]
 
 
 def _with_node(partition: Partition, node: Node) -> Partition:
