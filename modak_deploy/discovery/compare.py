@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from packaging.version import Version
+
 from modak_deploy.model.target import Accelerator, Facts, Node, Partition, Target
 
 _OF_PARTITION = ("default", "available", "nodes", "maximum_wall_time")
@@ -28,8 +30,14 @@ def _runtimes(described: Mapping[str, str], facts: Facts) -> Iterator[str]:
         present = facts.runtimes.get(name)
         if present is None:
             yield f"software.runtimes: {name} not found"
-        elif present != version:
+        elif not _is_of(version, present):
             yield _sentence(f"software.runtimes.{name}", version, present)
+
+
+def _is_of(described: str, present: str) -> bool:
+    """Return whether a version is the described one; 3.8.7 is 3.8, and 3.8.7-1, of which only 3.8.7 is asked for."""
+    release = Version(described).release
+    return Version(present).release[: len(release)] == release
 
 
 def _differences(target: Target, facts: Facts) -> Iterator[str]:

@@ -1,11 +1,13 @@
 """A site from what its login node reports."""
 
 import re
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from modak_deploy.documents import check
+from modak_deploy.model.base import RuntimeName
 from modak_deploy.model.target import Facts, Target
 from modak_deploy.transport.connect import connect
 from modak_deploy.transport.ssh_config import split
@@ -24,14 +26,17 @@ def address_of(host: str | None, name: str | None) -> Target:
     return check(Target, {"name": name or usual, **address}, origin="modak site add")
 
 
-def ask_target(address: Target, described: Target | None, config: Path | None) -> Facts:
-    """Return what the target at ``address`` reports."""
+def ask_target(
+    address: Target, described: Target | None, config: Path | None, *, runtimes: Sequence[RuntimeName] = ()
+) -> Facts:
+    """Return what the target at ``address`` reports; of a described one the ``runtimes`` besides its own as well."""
     from modak_deploy.discovery import parse_probe, probe_script
     from modak_deploy.discovery.asking import ask
 
     with ExitStack() as stack:
         transport = connect(address, config, stack)
-        return parse_probe(ask(transport, probe_script(described), address.host or "this machine"), described)
+        script = probe_script(described, runtimes=runtimes)
+        return parse_probe(ask(transport, script, address.host or "this machine"), described)
 
 
 def settings_of(facts: Facts, address: Target, *, minimal: bool) -> dict[str, Any]:

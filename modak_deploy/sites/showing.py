@@ -93,9 +93,11 @@ def check_targets(names: Sequence[str], config: Path | None) -> str:
         target = Target.model_validate(data)
         position = site.position
         check_reachable(target, "'modak site check'", source=position.source, line=position.line)
+        runtimes = site.settings.software.runtimes
+        facts = ask_target(target, target, config, runtimes=list(runtimes))
         diagnostics += [
             Diagnostic(f"{site.name}: {text}", "target-differs", source=position.source, line=position.line)
-            for text in differences(target, ask_target(target, target, config), site.settings.software.runtimes)
+            for text in differences(target, facts, runtimes)
         ]
     if diagnostics:
         raise TargetError(diagnostics)

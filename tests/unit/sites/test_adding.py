@@ -1,11 +1,15 @@
 """The commands of modak site, on this machine."""
 
 import json
+import os
+import sys
 
 import pytest
 import yaml
 
+import plugins
 from modak_deploy.cli import main
+from modak_deploy.containers import registry
 from modak_deploy.documents import sitefiles
 from modak_deploy.sites.adding import address_of
 
@@ -61,6 +65,28 @@ def test_runtimes_that_the_site_describes_are_compared_too(capsys, config):
     config.write_text(yaml.safe_dump(data))
     code, _, err = modak(capsys, "check", "here")
     assert code == 4 and err.startswith(f"{config}:2: here: software.runtimes")  # absent here, or a later version
+
+
+@pytest.mark.parametrize(("described", "is_so"), [("2.1", True), ("2", True), ("2.1-1", True), ("2.10", False)])
+def test_a_runtime_of_another_distribution_is_asked_for(described, is_so, capsys, config, tmp_path, monkeypatch):
+    """``modak site add`` describes it; a check that asks only for modak's own runtimes would not find it."""
+    folder = plugins.install(plugins.DATA / "treerun", tmp_path / "site-packages", monkeypatch)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    try:
+        modak(capsys, "add", "--name", "here")
+        data = yaml.safe_load(config.read_text())
+        runtimes = data["sites"]["here"]["software"]["runtimes"]
+        assert runtimes["treerun"] == "2.1"
+        runtimes["treerun"] = described
+        config.write_text(yaml.safe_dump(data))
+        code, _, err = modak(capsys, "check", "here")
+    finally:
+        sys.modules.pop("modak_treerun", None)
+        registry.get.cache_clear()
+    if is_so:
+        assert (code, err) == (0, "")
+    else:
+        assert code == 4 and "software.runtimes.treerun: the description says 2.10, and 2.1 was found" in err
 
 
 def test_print_writes_nothing(capsys, config):
