@@ -12,8 +12,10 @@ _OF_PARTITION = ("default", "available", "nodes", "maximum_wall_time")
 _OF_NODE = ("cores", "microarchitecture", "cpu_model")
 _KERNEL = 0.05
 """Share of the memory that a kernel keeps for itself, more or less of it from one version to the next."""
-_MODEL = re.compile(r"(?!sxm|hbm|gfx)[a-z]{1,3}[0-9]{1,4}[a-z]{0,2}")
-"""A word of a GPU's name that tells its model: a100 and mi250x, not sxm4."""
+_MODEL = re.compile(r"(?!sxm|hbm|gfx)([a-z]{1,3}[0-9]{1,4})([a-z]{0,2})")
+"""A word of a GPU's name that tells its model, and the variant of it: a100 and mi250x, not sxm4."""
+_PART = re.compile(r"[0-9]+g\.[0-9]+gb")
+"""A part of a divided GPU (MIG), by its profile."""
 
 
 def differences(target: Target, facts: Facts, runtimes: Mapping[str, str] | None = None) -> list[str]:
@@ -77,13 +79,22 @@ def _node(key: str, described: Node, reported: Node) -> Iterator[str]:
 
 
 def _are_others(described: Sequence[Accelerator], reported: Sequence[Accelerator]) -> bool:
-    """Return whether GPUs are of another model; a site and a driver spell one differently, or name none."""
-    ours, theirs = (
-        [name for name in re.split(r"[\W_]", _models(gpus).lower()) if _MODEL.fullmatch(name)]
-        for gpus in (described, reported)
-    )
-    alike = (a.startswith(b) or b.startswith(a) for a in ours for b in theirs)
-    return bool(ours and theirs) and not any(alike)
+    """Return whether GPUs are of another model, or parts of them; a site and a driver spell one differently."""
+    ours, theirs = (_models_in(gpus) for gpus in (described, reported))
+    if not ours or not theirs:  # a site names none, as in gpu:4
+        return False
+    parts, present = (set(_PART.findall(_models(gpus).lower())) for gpus in (described, reported))
+    return (bool(present) and parts != present) or not any(_alike(a, b) for a in ours for b in theirs)
+
+
+def _models_in(accelerators: Sequence[Accelerator]) -> list[tuple[str, str]]:
+    matches = (_MODEL.fullmatch(name) for name in re.split(r"[\W_]", _models(accelerators).lower()))
+    return [(match[1], match[2]) for match in matches if match]
+
+
+def _alike(model: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Return whether two words may be of one model: one often leaves its variant out, but an A10 is no A100."""
+    return model[0] == other[0] and (model[1] == other[1] or "" in (model[1], other[1]))
 
 
 def _models(accelerators: Sequence[Accelerator]) -> str:
