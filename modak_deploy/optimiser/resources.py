@@ -82,11 +82,21 @@ def cores_of(deployment: Deployment, node: Node) -> Cores:
 def with_threads(resources: Resources, deployment: Deployment, threads: int | None) -> Resources:
     """Return what is reserved where levers use so many ``threads``.
 
-    What they use less is not reserved, unless the user asked for it by number.
+    What they use less is not reserved, unless the user asked for it by number, or the memory that the workload needs
+    comes with it.
     """
-    if threads is None or deployment.job.cores_per_rank is not None or deployment.target.kind.single_node:
+    job, needed = deployment.job, deployment.application.workload.memory
+    if threads is None or job.cores_per_rank is not None or deployment.target.kind.single_node:
         return resources
+    if needed is not None and job.memory_per_core is not None:
+        threads = max(threads, -(-needed // (job.memory_per_core * resources.ranks_per_node)))
     return resources.model_copy(update={"threads": threads})
+
+
+def has_memory(resources: Resources, deployment: Deployment) -> bool:
+    """Return whether the cores of each node bring the memory that the workload needs, where it comes with them."""
+    needed, each = deployment.application.workload.memory, deployment.job.memory_per_core
+    return needed is None or each is None or each * resources.ranks_per_node * (resources.threads or 1) >= needed
 
 
 def reserved_cores(resources: Resources, node: Node) -> int | None:

@@ -13,6 +13,7 @@ from modak_deploy.model.plan import Basis, Resources
 from modak_deploy.optimiser.evidence import location_differences
 from modak_deploy.optimiser.limits import excess, keeping, over_limit
 from modak_deploy.optimiser.options import LeverSet, Location, Option
+from modak_deploy.optimiser.resources import has_memory
 from modak_deploy.performance.matching import Work, differences, seconds_of_units
 from modak_deploy.performance.scaling import Point, ScaleModel, amdahl, fit_scale
 from modak_deploy.performance.series import Folded, Observation
@@ -120,7 +121,7 @@ def scale_of(deployment: Deployment, series: Series, price: float | None = None)
         return _unknown(objective, least, series)
     model, basis = fitted
     fixed = deployment.request.configuration is not None
-    every = [(_point(r, work), r) for r in ([asked] if fixed else _layouts(asked))]
+    every = [(_point(r, work), r) for r in ([asked] if fixed else _layouts(asked)) if has_memory(r, deployment)]
     layouts = every if basis == "rule" else _within_limits(every, model, deployment, price)
     if not layouts:
         return _beyond_limits(every, model, basis, deployment, price, series)

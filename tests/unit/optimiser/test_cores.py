@@ -22,8 +22,12 @@ CLUSTER = Facts.model_validate(
 )
 
 
-def plan(table: Table | None = None, job: dict[str, Any] | None = None, **request: Any) -> Plan:
+def plan(
+    table: Table | None = None, job: dict[str, Any] | None = None, memory: int | None = None, **request: Any
+) -> Plan:
     values = DEPLOYMENT.model_dump(mode="json", exclude_unset=True)
+    if memory is not None:
+        values["application"]["workload"]["memory"] = memory
     values["target"] = {"name": "hawk", "type": "slurm", "host": "login"}
     values["request"] |= request
     values["job"] = job or {}
@@ -47,3 +51,10 @@ def test_a_job_that_had_fewer_cores_for_other_reasons_is_another_one(tmp_path: P
     made = plan(job={"cores_per_rank": 1}, configuration={"levers": []})
     after = plan(Table(recorded(tmp_path, [], made=made, load=0.0)))
     assert after.prediction.basis in ("rule", "modelled")
+
+
+@pytest.mark.parametrize(("needed", "cores"), [(None, 4), (3 * 2**30, 4), (5 * 2**30 + 1, 6), (8 * 2**30, 8)])
+def test_cores_that_bring_the_memory_stay_though_a_lever_does_not_use_them(needed: int | None, cores: int) -> None:
+    made = plan(job={"memory_per_core": "1G"}, memory=needed, configuration={"levers": ["threads-half"]})
+    assert made.chosen.resources.threads == cores
+    assert made.chosen.environment["OMP_NUM_THREADS"] == "4"

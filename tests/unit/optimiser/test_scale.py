@@ -46,8 +46,7 @@ def plan_of(case):
     workload = {"model": "solver", "unit": "run"}
     if "share" in case:
         workload["parallel_share"] = case["share"]
-    if "samples" in case:
-        workload["samples"] = case["samples"]
+    workload |= {key: case[key] for key in ("samples", "memory") if key in case}
     deployment = Deployment.model_validate(
         {
             "application": {
