@@ -17,6 +17,7 @@ from modak_deploy.jobs.script import merged_environment
 from modak_deploy.model.kubernetes import Placement
 from modak_deploy.model.plan import Plan
 from modak_deploy.outputs import write_output
+from modak_deploy.paths import expanded
 from modak_deploy.providers.kubernetes import WORK, Workload, manifests
 from modak_deploy.providers.kubernetesplan import check_plan, image_of
 from modak_deploy.util.files import PRIVATE
@@ -108,7 +109,7 @@ def write_manifest(
     """
     placement = placement_of(values, pairs)
     folders = [*search, path.parent, Path()]
-    folders = list(dict.fromkeys(folder.expanduser().absolute() for folder in folders))
+    folders = list(dict.fromkeys(expanded(folder).absolute() for folder in folders))
     text = manifest(read_plan(path), placement, folders)
     if output is None:
         parts = list(yaml.safe_load_all(text))

@@ -80,7 +80,7 @@ def _digest_of(path: Path) -> str | None:
 
 def _cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "modak" / "catalogue"
+    return expanded(base) / "modak" / "catalogue"
 
 
 def _download(address: str, *, secure: bool) -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from modak_deploy.errors import InputError
+from modak_deploy.paths import expanded
 from modak_deploy.util.files import listed
 
 VARIABLE = "MODAK_SITES"
@@ -33,7 +34,7 @@ class SiteFilePath:
 def user_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the user's own files of sites, as the XDG base directory specification has it."""
     base = environment.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(base).expanduser() / "modak"
+    return expanded(base) / "modak"
 
 
 def site_files(environment: Mapping[str, str] = os.environ) -> list[SiteFilePath]:
@@ -45,7 +46,7 @@ def site_files(environment: Mapping[str, str] = os.environ) -> list[SiteFilePath
     """
     if named := environment.get(VARIABLE):
         # As in PATH the first entry is the strongest.
-        parts = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
+        parts = [expanded(part) for part in named.split(os.pathsep) if part]
         return [file for part in reversed(parts) for file in _named(part)]
     return [
         *_in_folder(SYSTEM_FOLDER, "system"),

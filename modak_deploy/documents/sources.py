@@ -14,6 +14,7 @@ from modak_deploy.documents.objectcopies import copied, folder_of
 from modak_deploy.errors import InputError
 from modak_deploy.model.application import Application
 from modak_deploy.model.execution import Source
+from modak_deploy.paths import expanded
 from modak_deploy.util.files import exists, is_folder
 
 LAUNCHERS = "launchers"
@@ -26,7 +27,7 @@ _CACHES = {"__pycache__"}
 def folders(search: Sequence[Path], documents: Sequence[Path]) -> list[Path]:
     """Return where relative paths are looked for: as given, beside the documents, the last first, and here."""
     paths = [*search, *(document.parent for document in reversed(documents)), Path()]
-    return list(dict.fromkeys(folder.expanduser().absolute() for folder in paths))
+    return list(dict.fromkeys(expanded(folder).absolute() for folder in paths))
 
 
 @dataclass(frozen=True)

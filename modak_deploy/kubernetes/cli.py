@@ -20,6 +20,7 @@ from modak_deploy.kubernetes.options import (
     WorkClaim,
     pairs,
 )
+from modak_deploy.paths import expanded
 
 if TYPE_CHECKING:
     from modak_deploy.kubernetes.life import ClusterJob
@@ -79,7 +80,7 @@ def deploy(
         described,
         Cluster(context),
         _say,
-        results=results.expanduser().absolute(),
+        results=expanded(results).absolute(),
         wait=wait,
         timeout=timeout,
         check=check,

@@ -19,6 +19,7 @@ from modak_deploy.manifest import read_plan, workload_of
 from modak_deploy.model.job import JobResult, JobState
 from modak_deploy.model.kubernetes import Placement
 from modak_deploy.model.plan import Plan
+from modak_deploy.paths import expanded
 from modak_deploy.providers.kubernetes import WORK, Workload, job_name, manifests, returns_results
 from modak_deploy.terminal import excerpt
 
@@ -51,7 +52,7 @@ class Described:
     @classmethod
     def read(cls, path: Path, placement: Placement, search: Sequence[Path]) -> "Described":
         """Read a Plan; InputError for what a Job cannot do."""
-        folders = [folder.expanduser().absolute() for folder in (*search, path.parent, Path())]
+        folders = [expanded(folder).absolute() for folder in (*search, path.parent, Path())]
         return cls.of(read_plan(path), placement, list(dict.fromkeys(folders)))
 
 

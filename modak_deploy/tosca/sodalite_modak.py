@@ -8,6 +8,7 @@ from typing import Any
 from modak_deploy.errors import InputError
 from modak_deploy.jobmodel.answer import answer
 from modak_deploy.jobmodel.site import load_sites
+from modak_deploy.paths import expanded
 from modak_deploy.util.files import PRIVATE_SCRIPT, write_atomically
 
 _MAPS = ("job_options", "application", "target", "optimisation")
@@ -19,11 +20,11 @@ def saved(given: Mapping[str, Any], *, write: bool) -> dict[str, Any]:
     ``notes`` and ``changed``. Nothing is written where ``write`` is false. InputError names a field of the maps.
     The scripts hold the variables of the maps, and are for the owner only.
     """
-    path = Path(str(given.get("job_script") or "")).expanduser()
+    path = expanded(str(given.get("job_script") or ""), key="job_script")
     if not given.get("job_script") or not path.is_absolute():
         raise InputError("must be an absolute path, or one below '~/'", key="job_script")
     document = {"job": {key: in_job_model_spelling(without_nulls(given[key])) for key in _MAPS if given.get(key)}}
-    sites = load_sites([Path(given["site"]).expanduser()] if given.get("site") else [])
+    sites = load_sites([expanded(given["site"], key="site")] if given.get("site") else [])
     done = answer(document, sites=sites, now=datetime.now(UTC), origin="the blueprint")
     texts = {path: done.job_script}
     if done.build_script is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from modak_deploy.documents import read_text
 from modak_deploy.errors import InputError
+from modak_deploy.paths import expanded
 from modak_deploy.tosca.sodalite import SCRIPT
 
 CONFIGURATION = (
@@ -96,7 +97,7 @@ def _content(script: str, folders: Sequence[Path]) -> str:
     """Return a script's text: what the property holds itself, or the file that it names."""
     if "\n" in script:
         return script
-    path = Path(script).expanduser()
+    path = expanded(script)
     for candidate in [path] if path.is_absolute() else [folder / path for folder in folders]:
         if candidate.is_file():
             return read_text(candidate)

@@ -17,6 +17,7 @@ try:
     from modak_deploy.errors import InputError
     from modak_deploy.onnx.bundle import Bundle
     from modak_deploy.onnx.ensure import ensure_bundle, remove_bundle, request_of
+    from modak_deploy.paths import expanded
 except ImportError:
     pass  # ModakAction says so before anything here is used
 
@@ -27,7 +28,7 @@ class ActionModule(ModakAction):
     ARGUMENTS = arguments_of("onnx_ensemble")
 
     def act(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        folder = Path(arguments["bundle"]).expanduser().absolute()
+        folder = expanded(arguments["bundle"]).absolute()
         if arguments["state"] == "absent":
             return {"changed": remove_bundle(folder, check_mode=self._task.check_mode), "bundle": str(folder)}
         if (arguments["document"] is None) == (arguments["request"] is None):

@@ -15,6 +15,7 @@ try:
     from modak_deploy.diagnostics import Locate, Position
     from modak_deploy.documents import read_outline
     from modak_deploy.errors import InputError
+    from modak_deploy.paths import expanded
 except ImportError:
     pass  # the actions say so before anything here is used
 
@@ -46,7 +47,7 @@ def locator(sections: Sequence[str]) -> Locate:
 def search_folders(explicit: Sequence[str], task_vars: dict[str, Any]) -> list[Path]:
     """Return the folders in order: those given, those of documents given by ``-e @``, playbook's, inventory's, cwd."""
     nearby = [task_vars[name] for name in ("playbook_dir", "inventory_dir") if task_vars.get(name)]
-    folders = [Path(path).expanduser() for path in explicit]
+    folders = [expanded(path) for path in explicit]
     folders += [path.parent for path in document_paths()]
     folders += [Path(path) for path in nearby]
     return list(dict.fromkeys(folder.absolute() for folder in [*folders, Path()]))

@@ -16,6 +16,7 @@ from ansible_collections.modak.deploy.plugins.plugin_utils.arguments import argu
 try:
     from modak_deploy.documents import RunOptions, plain
     from modak_deploy.errors import InputError
+    from modak_deploy.paths import expanded
     from modak_deploy.util.text import close_match
 except ImportError:
     pass  # the actions say so before anything here is used
@@ -70,7 +71,7 @@ def document_files(value: Any) -> list[Path]:
     files = [part.strip() for part in parts if part.strip()]
     if not files:
         raise InputError(f"the variable '{DOCUMENTS}' is empty", hint="name a file, such as -e deployment=deploy.yml")
-    return [Path(file.removeprefix("@")).expanduser() for file in files]
+    return [expanded(file.removeprefix("@")) for file in files]
 
 
 def check_single_source(given: Iterable[str]) -> None:

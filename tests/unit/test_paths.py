@@ -52,3 +52,17 @@ def test_a_document_with_such_a_home_ends_without_a_traceback(
         cli.main(["deploy", str(document)])
     assert ended.value.code == InputError.exit_code
     assert "~no.such-user is no user's home folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["plan", "--search", "~no.such-user/x", "deploy.yml"], ["site", "list"]])
+def test_folders_of_options_and_variables_in_such_a_home(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if arguments[0] == "site":
+        monkeypatch.setenv("MODAK_SITES", "~no.such-user/sites.yml")
+    Path("deploy.yml").write_text("application: {name: probe, type: hpc, executable: 'true'}\ntarget: {name: here}\n")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == InputError.exit_code
+    assert "~no.such-user is no user's home folder" in capsys.readouterr().err
