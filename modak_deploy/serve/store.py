@@ -123,7 +123,8 @@ class Store:
         entries: dict[str, dict[str, Any]] = {}
         for file in sorted((self._folder / collection).glob("*.json")):
             try:
-                entry = json.loads(file.read_text(encoding="utf-8"))
+                # Earlier versions kept infinite numbers, which no answer can hold.
+                entry = json.loads(file.read_text(encoding="utf-8"), parse_constant=str)
                 entries[entry["id"]] = entry
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise InputError(f"{file}: the entry cannot be read: {error}") from None

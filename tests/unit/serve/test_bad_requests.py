@@ -94,3 +94,14 @@ def test_notes_on_what_a_document_holds_bring_no_control_characters(service: Ser
     status, headers, _ = service.ask("POST", "/optimise", {"job": job})
     assert status == 200
     assert r"the tuner 'a\u001b[2J\u007fb' is not started" in headers["x-modak-notes"]
+
+
+def test_a_number_that_an_earlier_version_kept_is_listed_as_text(tmp_path: Path) -> None:
+    condition = {"application": {"feature": {"count": "@"}}}
+    entry = {"id": "0123456789abcdef", "conditions": condition, "data": {"stage": "pre", "raw": "true"}}
+    (tmp_path / "kept" / "scripts").mkdir(parents=True)
+    text = json.dumps(entry).replace('"@"', "Infinity")
+    (tmp_path / "kept" / "scripts" / f"{entry['id']}.json").write_text(text)
+    with running(tmp_path) as service:
+        status, _, answer = service.ask("GET", "/scripts")
+        assert (status, json.loads(answer)[0]["conditions"]["application"]["feature"]) == (200, {"count": "Infinity"})
