@@ -11,11 +11,14 @@ _SHARE = 0.05
 def kinds_of(nodes: Iterable[tuple[Node, int, bool]]) -> list[NodeKind]:
     """Return the kinds of nodes, those of which there are most first; none where all are alike.
 
-    Nodes come with their number and whether they can take jobs now; a kind of which none can comes last.
+    Nodes come with their number and whether they can take jobs now; a kind of which none can comes last. One without
+    cores is none: with vnode_per_numa_node of OpenPBS the host has them all in its other virtual nodes.
     """
     kinds: list[NodeKind] = []
     working: list[bool] = []
     for node, count, works in nodes:
+        if node.cores is None:
+            continue
         at = next((number for number, kind in enumerate(kinds) if _alike(kind.node, node)), None)
         if at is None:
             kinds.append(NodeKind(nodes=count, node=node))
