@@ -84,14 +84,30 @@ def _with_node(partition: Partition, node: Node) -> Partition:
 def _demands(deployment: Deployment) -> list[tuple[int, Callable[[Node], int | None]]]:
     """Return what a node must have for the job, each with what tells how much of it a node has."""
     job = deployment.job
-    per_node = job.ranks_per_node or -(-(job.ranks or job.nodes) // job.nodes)
+    per_node = job.ranks_per_node or -(-ranks_of(deployment) // job.nodes)
     cores = per_node * (job.cores_per_rank or job.threads or 1)
     memory = max(job.memory or 0, deployment.application.workload.memory or 0, (job.memory_per_core or 0) * cores)
-    return [
+    demands: list[tuple[int, Callable[[Node], int | None]]] = [
         (job.gpus, lambda node: sum(gpu.count for gpu in node.accelerators)),
         (memory, lambda node: node.memory),
         (cores, lambda node: node.cores),
     ]
+    if job.memory_per_core is not None and takes_node(deployment):  # whatever number of cores it has
+        demands.append((job.memory_per_core, lambda node: node.memory and node.cores and node.memory // node.cores))
+    return demands
+
+
+def ranks_of(deployment: Deployment) -> int:
+    """Return how many ranks the job's options ask for in all: those of each node, or one, where no total is given."""
+    job = deployment.job
+    return job.ranks or (job.ranks_per_node or 1) * job.nodes
+
+
+def takes_node(deployment: Deployment) -> bool:
+    """Return whether each rank gets a whole node, since nobody asks for cores."""
+    job = deployment.job
+    is_asked = job.cores_per_rank is not None or job.threads is not None
+    return not is_asked and ranks_of(deployment) == job.nodes and deployment.application.type != "hpc"
 
 
 def _least(kinds: Sequence[NodeKind]) -> Node:

@@ -12,11 +12,12 @@ from modak_deploy.containers import registry
 from modak_deploy.errors import InfeasibleError, InputError
 from modak_deploy.model.deployment import Deployment
 from modak_deploy.model.image import Packing
+from modak_deploy.model.nodes import ranks_of
 from modak_deploy.model.plan import Rejected
 from modak_deploy.model.reference import parse
 from modak_deploy.optimiser.conditions import no_launch, unmet
 from modak_deploy.optimiser.options import LeverSet, Location, Option
-from modak_deploy.optimiser.resources import cores_of, ranks_of
+from modak_deploy.optimiser.resources import cores_of
 from modak_deploy.util.text import did_you_mean, plural
 
 _MOST_PAIRS = 200

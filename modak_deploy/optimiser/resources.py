@@ -6,7 +6,7 @@ from modak_deploy.catalogue.effects import Cores
 from modak_deploy.errors import InfeasibleError, TargetError
 from modak_deploy.model.base import SchedulerName
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.model.nodes import node_of_plan, partition_of
+from modak_deploy.model.nodes import node_of_plan, partition_of, ranks_of, takes_node
 from modak_deploy.model.plan import Plan, Resources
 from modak_deploy.model.target import Facts, Node, Partition
 from modak_deploy.util.text import plural
@@ -42,7 +42,7 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     ranks = ranks_of(deployment)
     per_node = job.ranks_per_node or math.ceil(ranks / job.nodes)
     threads = job.cores_per_rank or job.threads
-    if threads is None and _takes_node(deployment, ranks) and not deployment.target.kind.single_node:
+    if threads is None and takes_node(deployment) and not deployment.target.kind.single_node:
         threads = node.cores
     if threads is None and deployment.target.kind.needs_cores:
         threads = node.cores  # the Plan is made for those
@@ -56,12 +56,6 @@ def resources_of(deployment: Deployment, node: Node, partition: Partition | None
     return resources
 
 
-def ranks_of(deployment: Deployment) -> int:
-    """Return how many ranks the job's options ask for in all: those of each node, or one, where no total is given."""
-    job = deployment.job
-    return job.ranks or (job.ranks_per_node or 1) * job.nodes
-
-
 def asked_resources(plan: Plan) -> Resources:
     """Return what the job of a Plan would reserve whatever levers were chosen."""
     return resources_of(plan.asked, node_of_plan(plan), partition_of(plan.asked, plan.facts))
@@ -72,7 +66,7 @@ def cores_of(deployment: Deployment, node: Node) -> Cores:
     job = deployment.job
     ranks = ranks_of(deployment)
     count = job.cores_per_rank or job.threads
-    if count is None and (deployment.target.kind.single_node or _takes_node(deployment, ranks)):
+    if count is None and (deployment.target.kind.single_node or takes_node(deployment)):
         count = node.cores and max(1, node.cores // math.ceil(ranks / job.nodes))
     elif count is None:
         count = 1
@@ -102,11 +96,6 @@ def has_memory(resources: Resources, deployment: Deployment) -> bool:
 def reserved_cores(resources: Resources, node: Node) -> int | None:
     """Return the cores of a node that are the job's; all of them where no number is reserved."""
     return resources.threads * resources.ranks_per_node if resources.threads else node.cores
-
-
-def _takes_node(deployment: Deployment, ranks: int) -> bool:
-    """Return whether a rank gets a whole node where nobody asks for cores."""
-    return ranks == deployment.job.nodes and deployment.application.type != "hpc"
 
 
 def _check_nodes(deployment: Deployment, where: str, partition: Partition | None) -> None:
