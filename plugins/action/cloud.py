@@ -204,7 +204,7 @@ class ActionModule(ModakAction):
             for name in [*instances, *groups, *templates]:
                 self.show(f"would delete {name}")
         released = {"instances": list(instances), "groups": list(groups), "templates": list(templates)}
-        return {**released, "pending": pending and not listing.instances}
+        return {**released, "pending": pending and not instances}
 
     def _forget(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"changed": not self._task.check_mode and record.forget(self._resources.identity)}

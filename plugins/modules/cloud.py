@@ -203,7 +203,7 @@ groups:
   elements: str
   sample: ["sg-0123456789abcdef0"]
 pending:
-  description: Whether the creation of an instance was begun a short time ago, and none is listed.
+  description: Whether the creation of an instance was begun a short time ago, and none is listed that is not ending.
   returned: release
   type: bool
   sample: false

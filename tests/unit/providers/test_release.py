@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +28,26 @@ def resources(plan: Plan) -> Resources:
     return Aws().describe(plan, read_public_key(plan.target))
 
 
-def row(resources: Resources) -> dict[str, Any]:
-    """Return the deployment's instance as AWS lists it."""
-    times = {"launch_time": "2026-01-01T00:00:00+00:00", "state": {"name": "pending"}}
-    return {"instance_id": "i-1", "instance_type": "m7i.large", "tags": dict(resources.tags), **times}
+def row(resources: Resources, name: str = "i-1", state: str = "pending") -> dict[str, Any]:
+    """Return an instance of the deployment as AWS lists it."""
+    times = {"launch_time": "2026-01-01T00:00:00+00:00", "state": {"name": state}}
+    return {"instance_id": name, "instance_type": "m7i.large", "tags": dict(resources.tags), **times}
 
 
 def released(
-    folder: Path, plan: Plan, resources: Resources, *, late: bool, settle: float = 60
+    folder: Path, plan: Plan, resources: Resources, *, late: bool, settle: float = 60, before: Sequence[str] = ()
 ) -> tuple[int, list[str]]:
-    """Return how often the provider was asked, and what is to be deleted; a ``late`` instance is in the second list."""
-    there = {"instances": [row(resources)] if late else [], "security_groups": []}
+    """Return how often the provider was asked, and what is to be deleted; a ``late`` instance is in the second list.
+
+    Those in states ``before`` are in both.
+    """
+    others = [row(resources, f"i-0{number}", state) for number, state in enumerate(before)]
+    there = {"instances": [*others, *([row(resources)] if late else [])], "security_groups": []}
     look = "{{ cloud_listings | default(0) | int + 1 }}"
-    rows = "{{ cloud_later if cloud_listings | int > 1 else [] }}"
+    rows = "{{ cloud_later if cloud_listings | int > 1 else cloud_first }}"
+    shown = {"cloud_later": there["instances"], "cloud_first": others}
     listing = [
-        {"ansible.builtin.set_fact": {"cloud_listings": look, "cloud_later": there["instances"]}},
+        {"ansible.builtin.set_fact": {"cloud_listings": look, **shown}},
         {"ansible.builtin.set_fact": {"cloud_listed": {**there, "instances": rows}}},
     ]
     file = folder / "provider" / "tasks" / "aws_list.yml"
@@ -70,6 +75,14 @@ def released(
 def test_an_instance_that_was_just_created_is_waited_for(tmp_path: Path, plan: Plan, resources: Resources) -> None:
     record.begin(resources, run="probe", target="aws")
     assert released(tmp_path, plan, resources, late=True) == (2, ["i-1"])
+
+
+def test_one_that_ended_before_is_not_the_one_that_is_waited_for(
+    tmp_path: Path, plan: Plan, resources: Resources
+) -> None:
+    """EC2 lists an instance for about an hour after its end."""
+    record.begin(resources, run="probe", target="aws")
+    assert released(tmp_path, plan, resources, late=True, before=["terminated", "shutting-down"]) == (2, ["i-1"])
 
 
 def test_the_wait_ends(tmp_path: Path, plan: Plan, resources: Resources) -> None:
