@@ -104,6 +104,11 @@ class Prediction(Model):
     evidence: Text = ""
     """One sentence: which measurements, model or rule."""
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether there are seconds that limits may be compared with: a ratio that was measured tells none."""
+        return self.seconds is not None and self.basis in TIMED
+
 
 class Ranked(Model):
     """A feasible candidate and its prediction."""

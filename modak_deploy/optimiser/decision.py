@@ -5,7 +5,7 @@ from typing import get_args
 
 from modak_deploy.errors import InfeasibleError
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.model.plan import TIMED, Basis, Gain, Prediction, Rejected
+from modak_deploy.model.plan import Basis, Gain, Prediction, Rejected
 from modak_deploy.optimiser.candidates import Choice
 from modak_deploy.optimiser.knowledge import Comparison, Knowledge
 from modak_deploy.optimiser.limits import over_limit
@@ -77,7 +77,7 @@ def _fastest(predictions: dict[Option, Prediction], rejected: list[Rejected]) ->
 
     Seconds that are only carried over were compared with no limit, so that they cannot tell what keeps one.
     """
-    timed = [option for option, prediction in predictions.items() if prediction.basis in TIMED]
+    timed = [option for option, prediction in predictions.items() if prediction.is_sure]
     if timed:
         return min(timed, key=lambda option: _order(option, predictions[option]))
     reasons = [f"{r.name}: {r.reason}" for r in rejected]
@@ -90,7 +90,7 @@ def _fastest(predictions: dict[Option, Prediction], rejected: list[Rejected]) ->
 
 def _over_limit(prediction: Prediction, deployment: Deployment, nodes: int, price: float | None) -> str | None:
     """Limits are checked only against predictions that are meant as seconds."""
-    if prediction.seconds is None or prediction.basis not in TIMED:
+    if prediction.seconds is None or not prediction.is_sure:
         return None
     return over_limit(prediction.seconds, nodes, deployment, price)
 
@@ -101,7 +101,7 @@ def doubt_of_limits(prediction: Prediction, deployment: Deployment, nodes: int, 
     A limit that the wall time keeps by itself is none of them.
     """
     request, wall_time = deployment.request, deployment.job.wall_time
-    if prediction.basis in TIMED:
+    if prediction.is_sure:
         return None
     hourly = nodes * (1.0 if price is None else price)
     doubted = []

@@ -18,7 +18,7 @@ from modak_deploy.model.cloud import (
     label_of,
 )
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.model.plan import TIMED, Plan, Prediction, Rejected, Source
+from modak_deploy.model.plan import Plan, Prediction, Rejected, Source
 from modak_deploy.model.target import Facts
 from modak_deploy.optimiser import interruptions
 from modak_deploy.optimiser.planner import make_plan
@@ -116,7 +116,7 @@ def plan_on_instance(
         lease, candidate = _lease(deployment, priced), _candidate(priced, plan)
         if priced.interruptible:
             _check_interruptible(deployment, candidate, lease)
-        if candidate.basis in TIMED and (reason := _outlived(deployment, candidate, lease)):
+        if plan.prediction.is_sure and (reason := _outlived(deployment, candidate, lease)):
             raise InfeasibleError(reason)
         return _Offer(priced, plan, candidate)
 
@@ -272,7 +272,7 @@ def _order(offer: _Offer, deployment: Deployment) -> tuple[object, ...]:
     """Times that are meant as such first: a deadline or a budget was checked against those alone."""
     prediction, candidate = offer.plan.prediction, offer.candidate
     limited = deployment.request.deadline is not None or deployment.request.budget is not None
-    unsure = limited and prediction.basis not in TIMED
+    unsure = limited and not prediction.is_sure
     by_cost = deployment.request.objective == "cost"
     amount = None
     if by_cost and candidate.cost is not None:
@@ -322,7 +322,7 @@ def _why(deployment: Deployment, offers: Sequence[_Offer]) -> str:
         return f"{name} is the only instance type that can do it"
     reason = "has the least predicted cost" if deployment.request.objective == "cost" else "is predicted the fastest"
     deadline = deployment.request.deadline
-    is_kept = deadline is not None and best.candidate.basis in TIMED
+    is_kept = deadline is not None and best.plan.prediction.is_sure
     within = f" within the deadline of {deadline} s" if is_kept else ""
     return f"{name} {reason}{within}{many}"
 

@@ -9,7 +9,7 @@ import yaml
 from modak_deploy.errors import ModakError
 from modak_deploy.model.application import Workload
 from modak_deploy.model.deployment import Deployment
-from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Run
+from modak_deploy.model.measurement import Configuration, Hardware, Measurement, Provenance, Ratio, Run
 from modak_deploy.model.target import Facts
 from modak_deploy.optimiser import make_plan
 from modak_deploy.performance.records import Table
@@ -171,6 +171,28 @@ def test_a_faster_option_is_taken_where_the_default_breaks_a_limit_at_every_layo
         ModakError, match=r"request\.deadline: no layout up to 64 ranks ends within the deadline of 5 s"
     ):
         metis_plan({}, [*records, *faster], 64, request={**request_, "deadline": 5})
+
+
+def test_a_ratio_that_was_measured_keeps_no_limit():
+    """It says nothing of seconds: 73 s of the default over 1.02 are not within the minute."""
+    base = {"nodes": 1, "ranks": 8}
+    ratio = {
+        "type": "hpc",
+        "workload": {"model": "metis", "dataset": "audikw_1", "unit": "run"},
+        "hardware": {"microarchitecture": "zen2", "cpu_model": "AMD EPYC 7742", "cores": 16},
+        "configuration": {**base, "levers": ["malloc-hugepages"]},
+        "baseline": base,
+        "quantity": "total",
+        "low": 1.02,
+        "high": 1.03,
+        "provenance": {"source": "a page", "date": "2026-01-01", "method": "computed"},
+    }
+    records = [*metis("20 + 424 / r", {}), Ratio.model_validate(ratio)]
+    with pytest.raises(ModakError, match=r"within the deadline of 60 s .* such as malloc-hugepages, is not known well"):
+        metis_plan({}, records, request={"deadline": 60})
+    plan = metis_plan({}, [Ratio.model_validate({**ratio, "low": 1.4, "high": 1.5})], request={"deadline": 60})
+    assert (plan.prediction.basis, plan.prediction.seconds) == ("measurement", None)
+    assert "not known whether the deadline of 60 s suffices, since no time was measured" in plan.reason
 
 
 def test_a_configuration_keeps_the_layout_that_was_asked_for():
