@@ -230,6 +230,8 @@ class Search(MakingChoice):
         self._pending, self._fewer_later = [], False
         self._making = self._made_beside = None
         if self._phase != "settled" or self.best != DEFAULT:
+            if self._base != DEFAULT:  # objects may share a name, so that ``settled`` does not tell whose it was
+                self._record.add("given_up", of=self.name, variant=self._base.name, reason=reason)
             self.best = self._sound = DEFAULT
             self._settle(reason)
 

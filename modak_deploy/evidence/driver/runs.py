@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Dict, List, NoReturn, Optional, Set, Tuple
+from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
 from .machine import Memory, adopt, busy, used
 from .results import LARGE, Results, contents, metric_numbers
@@ -137,24 +137,29 @@ class Run:
     def off(self) -> Optional[str]:
         """Return which of the levers that it has inside the program was not on, and why; None where nobody tells.
 
-        The launcher leaves out what a library or a network lacks something for, and gives up what fails: the run is
-        then one without it, and as fast as that.
+        The launcher leaves out what a library or a network lacks something for, and gives up what fails, or what the
+        program does not go with: the run is then one without it, and as fast as that. Several objects of the program
+        may have it: it is on as long as one of them has it.
         """
         entries = self.main_process()
         levers = (self.configuration.get("launch") or {}).get("levers", []) if entries else []
-        on: Set[str] = set()
+        holders = dict.fromkeys(levers, 0)
         reasons: Dict[str, str] = {}
+        of_all = "the launcher did not switch it on"
         for entry in entries:
-            event = entry.get("event")
-            names = str(entry.get("lever") or entry.get("variant") or entry.get("what")).split(" + ")
+            event, reason = entry.get("event"), str(entry.get("reason"))
+            named = str(entry.get("lever") or entry.get("variant") or entry.get("what")).split(" + ")
+            names = [name for name in named if name in holders]
             if event in ("lever", "chosen"):
-                on.update(names)
-            elif event in ("fallback", "not_offered") and set(names) <= set(levers):
-                reasons.update(dict.fromkeys(names, str(entry.get("reason"))))
-                on.difference_update(names if event == "fallback" else ())
-        lacking = next((name for name in levers if name not in on), None)
-        reason = reasons.get(lacking or "", "the launcher did not switch it on")
-        return None if lacking is None else "{} was not on: {}".format(lacking, reason)
+                holders.update({name: holders[name] + 1 for name in names})
+            elif event == "given_up":
+                holders.update({name: holders[name] - 1 for name in names})
+            if event in ("given_up", "fallback", "not_offered"):
+                reasons.update(dict.fromkeys(names, reason))
+            elif event == "no_trials":  # on an object, whichever levers there are
+                of_all = reason
+        lacking = next((name for name in levers if not holders[name]), None)
+        return None if lacking is None else "{} was not on: {}".format(lacking, reasons.get(lacking, of_all))
 
     def metrics(self) -> Dict[str, Any]:
         """Return the application's metrics; nothing where it wrote none."""

@@ -29,7 +29,11 @@ ALL = {"event": "chosen", "of": "net", "variant": " + ".join(LEVERS)}
 SECOND = {"event": "chosen", "of": "net", "variant": LEVERS[1]}
 AT_START = {"event": "lever", "lever": LEVERS[0]}
 LACKING = {"event": "not_offered", "lever": LEVERS[0], "reason": "no such build"}
-BROKEN = {"event": "fallback", "what": LEVERS[1], "reason": "ValueError: x"}
+BROKEN = {"event": "fallback", "what": " + ".join(LEVERS), "reason": "ValueError: x"}
+GIVEN_UP = {"event": "given_up", "of": "net", "variant": " + ".join(LEVERS), "reason": "ValueError: x"}
+ENDED = {**GIVEN_UP, "reason": "the program uses autocast itself"}
+NOTHING = {"event": "no_trials", "of": "net", "reason": "it holds weights of another type"}
+FAILED = {"event": "fallback", "what": LEVERS[0], "reason": "no such attribute"}
 OTHER = {"event": "fallback", "what": "the observation of onnxruntime", "reason": "x"}
 
 
@@ -40,7 +44,12 @@ OTHER = {"event": "fallback", "what": "the observation of onnxruntime", "reason"
         ([AT_START, SECOND], None),
         ([LACKING, ALL], None),  # of a second session, which can have it
         ([LACKING, SECOND], "onnxruntime-openvino was not on: no such build"),
-        ([ALL, BROKEN], "onnxruntime-one-thread was not on: ValueError: x"),
+        ([ALL, BROKEN, GIVEN_UP], "onnxruntime-openvino was not on: ValueError: x"),
+        ([ALL, ENDED], "onnxruntime-openvino was not on: the program uses autocast itself"),  # without a fallback
+        ([ALL, ALL, BROKEN, GIVEN_UP], None),  # of one of two sessions, which have one name
+        ([FAILED, SECOND], "onnxruntime-openvino was not on: no such attribute"),
+        ([NOTHING], "onnxruntime-openvino was not on: it holds weights of another type"),
+        ([LACKING, NOTHING], "onnxruntime-openvino was not on: no such build"),
         ([], "onnxruntime-openvino was not on: the launcher did not switch it on"),
     ],
 )

@@ -145,3 +145,17 @@ def test_a_cheap_lever_on_an_expensive_choice_costs_what_the_choice_costs():
 
     assert tried(0.03) == []
     assert tried(0.2) == ["convert + b"]
+
+
+def test_a_variant_chosen_before_that_is_given_up_is_named() -> None:
+    """What is settled has the object's name alone, and objects share names: nobody could tell which one lost it."""
+    times = {"default": 1.0, "a": 0.5}
+    for go in ("failed", "stop"):
+        program = chosen_before([lever("a")], times, units=100, checks=False).run(20)
+        getattr(program.search, go)("of the lever's making")
+        program.search.stop("a second reason")
+        given_up = {"event": "given_up", "of": program.search.name, "variant": "a", "reason": "of the lever's making"}
+        assert program.record.of("given_up") == [given_up]
+    program = Program([lever("a")], times, units=100).run(20)
+    program.search.stop("as without one")
+    assert program.record.of("given_up") == []
