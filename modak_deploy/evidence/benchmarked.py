@@ -280,7 +280,7 @@ def _run_values(finished: Finished, outcome: Outcome, section: str) -> Iterator[
     counted = set() if outcome.fault else {id(repeat) for repeat in outcome.counted}
     for repeat in finished.repeats:
         if repeat.name == outcome.name:
-            what = f"time in {repeat.turn}"
+            what = f"time in {repeat.turn(finished.tasks)}"
             what += "" if id(repeat) in counted else " (does not count)"
             yield Value(section, outcome.name, what, repeat.wall, unit="s", basis="measurement")
 

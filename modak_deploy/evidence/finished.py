@@ -15,6 +15,8 @@ from modak_deploy.model.plan import Plan
 from modak_deploy.util.files import PRIVATE, write_atomically
 
 REPEATS, DESCRIPTION = "benchmark", "benchmark.json"
+_OF_TASK = 3
+"""Parts of the name of a task's file, ``repeats.7.jsonl``."""
 
 
 class Description(Model):
@@ -43,6 +45,12 @@ class Finished:
     repeats: Sequence[Repeat]
     outcomes: Sequence[Outcome]
     folder: Path
+
+    @property
+    def tasks(self) -> list[str]:
+        """The numbers of an array's tasks, as its scheduler has them; none of a single job."""
+        names = [name.split(".") for name in self.description.repeats]
+        return [parts[1] for parts in names] if all(len(parts) == _OF_TASK for parts in names) else []
 
     @property
     def default(self) -> Outcome:

@@ -101,12 +101,14 @@ class Repeat(Model):
         """Number of the round among those of all attempts of the job, of which each compares its own runs alone."""
         return self.session * _SESSION + self.block
 
-    @property
-    def turn(self) -> str:
-        """When it was made, in words: the round, with the task of an array and the attempt from the second one on."""
+    def turn(self, tasks: Sequence[str] = ()) -> str:
+        """Return when it was made, in words: the round, with its attempt from the second one on.
+
+        ``tasks`` are the numbers of an array's tasks, in whose order the files were read.
+        """
         task, number = divmod(self.block, _TASK) if self.block >= 0 else (0, -1)
         text = f"round {number + 1}" if number >= 0 else "the warm-up"
-        text += f" of task {task + 1}" if task else ""
+        text += f" of task {tasks[task]}" if tasks and number >= 0 else ""
         return text + (f" in attempt {self.session + 1}" if self.session else "")
 
     @property

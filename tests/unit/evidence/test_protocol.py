@@ -72,17 +72,28 @@ def test_a_gain_is_none_of_two_machines(apart):
 
 
 @pytest.mark.parametrize(
-    ("block", "session", "words"),
+    ("block", "session", "tasks", "words"),
     [
-        (2, 0, "round 3"),
-        (-1, 0, "the warm-up"),
-        (200_004, 0, "round 5 of task 3"),  # it was round 200005
-        (2, 1, "round 3 in attempt 2"),
-        (-1, 1, "the warm-up in attempt 2"),
+        (2, 0, [], "round 3"),
+        (-1, 0, [], "the warm-up"),
+        (4, 0, ["3", "7"], "round 5 of task 3"),  # it was without a task, and that of number 7 was task 2
+        (100_004, 0, ["3", "7"], "round 5 of task 7"),
+        (-1, 0, ["3", "7"], "the warm-up"),
+        (2, 1, [], "round 3 in attempt 2"),
+        (-1, 1, [], "the warm-up in attempt 2"),
     ],
 )
-def test_a_repeat_tells_when_it_was_made(block, session, words):
-    assert repeat("x", block, 1.0, session=session).turn == words
+def test_a_repeat_tells_when_it_was_made(block, session, tasks, words):
+    assert repeat("x", block, 1.0, session=session).turn(tasks) == words
+
+
+def test_tasks_have_the_numbers_of_their_scheduler(tmp_path):
+    def tasks(*names):
+        description = Description(title="x", default="x", protocol=Protocol(), repeats=[*names])
+        return Finished(description, [], [], tmp_path).tasks
+
+    assert tasks("repeats.3.jsonl", "repeats.7.jsonl") == ["3", "7"]
+    assert tasks("repeats.jsonl") == []
 
 
 def test_outliers_are_those_beside_eight_runs_of_one_machine():
