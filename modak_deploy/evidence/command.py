@@ -35,7 +35,8 @@ def write(folder: Path | None, *, output: Path, store: str | None, workload: str
         report = report_of_measurements(store or store_in_use(), workload=workload, shipped=shipped)
     table = write_report(report, output)
     value = {"title": report.title, "summary": report.summary, "page": output, "table": table}
-    answer(value, f"{report.title}: {report.summary}\nwritten: {output} and {table}")
+    # What follows the page on standard output would be a part of it.
+    answer(value, f"{report.title}: {report.summary}\nwritten: {output} and {table}" if table is not None else "")
 
 
 def benchmark(

@@ -10,7 +10,7 @@ from modak_deploy.evidence import values
 from modak_deploy.evidence.jobs import DeployedJob, job_section, job_values, read_job
 from modak_deploy.evidence.page import render, render_csv
 from modak_deploy.evidence.view import Report, Section, Table, Value
-from modak_deploy.outputs import write_output
+from modak_deploy.outputs import is_stream, write_output
 from modak_deploy.performance.recording import PLAN
 from modak_deploy.util.files import PRIVATE, is_file, is_folder, listed
 from modak_deploy.util.text import plural
@@ -159,8 +159,14 @@ def report_of_measurements(store: str | None, *, workload: str | None = None, sh
     return measured_report(store, workload=workload, shipped=shipped, notes=NOTES)
 
 
-def write_report(report: Report, output: Path) -> Path:
-    """Write the page to ``output`` and its numbers beside it; return the path of the CSV file."""
+def write_report(report: Report, output: Path) -> Path | None:
+    """Write the page to ``output`` and its numbers beside it; return the path of the CSV file.
+
+    Where the page goes to a device or a pipe, nothing lies beside it: it is all that is written.
+    """
+    if is_stream(output):
+        write_output(output, render(report))
+        return None
     table = output.with_suffix(".csv")
     if table == output:
         raise InputError(f"{output}: the CSV file would replace the page; choose a name that ends in .html")
