@@ -58,7 +58,7 @@ def write_plan(
 
     A single document of the JSON job model is completed instead, with what ``sites`` say of its target.
     """
-    from modak_deploy.documents import folders, parse_options, read_description, read_document
+    from modak_deploy.documents import files_read, folders, parse_options, read_description, read_document
     from modak_deploy.documents.extra import read_extra, with_values
     from modak_deploy.jobmodel.recognise import is_job_document
 
@@ -82,7 +82,8 @@ def write_plan(
     paths = folders([*search, *map(Path, options.search_paths)], documents)
     plan = _planned(deployment, description.locate, paths, config)
     if output is not None:
-        write_output(output, plan.to_json(), mode=PRIVATE)  # a Plan holds the application's environment
+        read = files_read(deployment.application, paths)
+        write_output(output, plan.to_json(), inputs=read, mode=PRIVATE)  # a Plan holds the application's environment
     if json:
         sys.stdout.write(plan.to_json())
     else:

@@ -13,7 +13,7 @@ from modak_deploy.documents.deployment import (
 from modak_deploy.documents.plain import plain
 from modak_deploy.documents.reading import Document, Outline, read_document, read_outline, read_text
 from modak_deploy.documents.sites import expand
-from modak_deploy.documents.sources import LocalSource, find_sources, folders
+from modak_deploy.documents.sources import LocalSource, files_read, find_sources, folders
 from modak_deploy.documents.validation import check
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "RunOptions",
     "check",
     "expand",
+    "files_read",
     "find_sources",
     "folders",
     "load_deployment",

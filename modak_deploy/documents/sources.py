@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -49,19 +48,30 @@ def find_sources(application: Application, search: Sequence[Path]) -> list[Local
     InputError when a path is not found (it lists the folders), cannot be read, is not a plain file or folder, is or
     contains a link that leads out of the folder, or when two different files have the same path on the target.
     """
-    paths: list[tuple[Location, str]] = [(("application", "inputs", n), p) for n, p in enumerate(application.inputs)]
-    if application.script is not None:
-        paths.insert(0, (_SCRIPT, application.script))
     local_files: dict[str, Path] = {}
     keys: dict[str, Location] = {}
-    files = ((key, target, local) for key, path in paths for target, local in _files(key, path, search))
-    for key, target, local in chain(files, _objects(application)):
+    for key, target, local in _all_files(application, search):
         keys.setdefault(target, key)
         other = local_files.setdefault(target, local)
         if other.resolve() != local.resolve():
             text = f"{other} and {local} would both become {target} in the working directory"
             raise InputError(text, key=key, hint="rename one of them")
     return [LocalSource(_source(keys[target], target, local), local) for target, local in sorted(local_files.items())]
+
+
+def files_read(application: Application, search: Sequence[Path]) -> list[Path]:
+    """Return where the files of ``find_sources`` lie; as that one does, InputError for what is not found."""
+    return [local for _, _, local in _all_files(application, search)]
+
+
+def _all_files(application: Application, search: Sequence[Path]) -> Iterator[tuple[Location, str, Path]]:
+    paths: list[tuple[Location, str]] = [(("application", "inputs", n), p) for n, p in enumerate(application.inputs)]
+    if application.script is not None:
+        paths.insert(0, (_SCRIPT, application.script))
+    for key, path in paths:
+        for target, local in _files(key, path, search):
+            yield key, target, local
+    yield from _objects(application)
 
 
 def _objects(application: Application) -> Iterator[tuple[Location, str, Path]]:

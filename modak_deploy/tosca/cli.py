@@ -96,7 +96,7 @@ def draw(
     if output is None:
         answer({"format": "svg" if make is pictures.svg else "mermaid", "text": text}, text)
     else:
-        write_output(output, text, inputs=[file, *filter(None, [inputs])])
+        write_output(output, text, inputs=[*service.files, *filter(None, [inputs])])
         answer({"written": output})
 
 

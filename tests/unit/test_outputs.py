@@ -19,6 +19,7 @@ from modak_deploy.evidence.view import Report
 from modak_deploy.outputs import write_output
 from modak_deploy.tosca.cli import app as blueprint
 from modak_deploy.tosca.package import start_from
+from modak_deploy.tosca.service import load
 from modak_deploy.util.files import PRIVATE
 
 DOCUMENT = "application: {name: a, executable: /bin/true}\n"
@@ -126,3 +127,20 @@ def test_a_file_whose_name_cannot_be_replaced_is_written_to(
     assert (tmp_path / "file").read_text() == text
     with pytest.raises(InputError, match=os.strerror(number)):
         write_output(tmp_path / "absent", "new", mode=mode)
+
+
+def test_a_plan_does_not_replace_the_program(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print()\n")
+    (tmp_path / "deploy.yml").write_text("application: {name: a, type: hpc, script: train.py}\n")
+    done = CliRunner().invoke(app, ["plan", str(tmp_path / "deploy.yml"), "--output", str(tmp_path / "train.py")])
+    assert isinstance(done.exception, InputError) and "would be overwritten" in str(done.exception)
+    assert (tmp_path / "train.py").read_text() == "print()\n"
+
+
+def test_a_drawing_does_not_replace_what_its_blueprint_imports(tmp_path: Path) -> None:
+    path = start_from("digits-machine", tmp_path)
+    types = next(file for file in load(path).files if file.name != path.name)
+    text = types.read_text()
+    done = CliRunner().invoke(blueprint, ["draw", str(path), "--output", str(types)])
+    assert isinstance(done.exception, InputError) and "would be overwritten" in str(done.exception)
+    assert types.read_text() == text
