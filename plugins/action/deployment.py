@@ -96,6 +96,8 @@ class ActionModule(ModakAction):
         sections = _with_sites(sections, description.locate, description.origin)
         self._complete_all(sections, description.data, task_vars)
         with self._located():
+            if any(location[-1] == "site" for location in self._sites):  # which no document names
+                sections = _with_sites(sections, description.locate, description.origin)
             deployment, options = description.parse(sections)
         options = parse_options(variables, options)
         # The documents' own folders come after the folders that the user names, the last document's first.

@@ -101,3 +101,28 @@ def test_an_error_in_the_description_of_a_host_names_the_host(tmp_path: Path, si
     command = ["ansible-playbook", "-i", "inventory.yml", "play.yml"]
     done = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=120)
     assert f'"msg": "the host there in the inventory: {message}"' in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("variables", [False, True])
+def test_the_description_of_a_host_may_name_a_site(tmp_path: Path, variables: bool) -> None:
+    """With documents it was dropped, and the target was a machine."""
+    sections = {"application": {"name": "digits", "type": "hpc", "executable": "true"}}
+    sections["target"] = {"name": "cluster", "host": "there"}
+    (tmp_path / "deploy.yml").write_text(json.dumps(sections))
+    (tmp_path / "sites.yaml").write_text(json.dumps({"version": 1, "sites": {"lumi": {"target": {"type": "slurm"}}}}))
+    hosts = {"localhost": {"ansible_connection": "local"}, "there": {"modak_site": {"site": "lumi"}}}
+    (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
+    tasks = [
+        {"modak.deploy.deployment": sections if variables else {"documents": ["deploy.yml"]}, "register": "made"},
+        {"ansible.builtin.debug": {"msg": "a target of type {{ made.deployment.target.type }}"}},
+    ]
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    given = {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".collections"),
+        "ANSIBLE_HOME": str(tmp_path / "ansible"),
+        "MODAK_SITES": str(tmp_path / "sites.yaml"),
+    }
+    command = ["ansible-playbook", "-i", "inventory.yml", "play.yml"]
+    done = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=120)
+    assert '"msg": "a target of type slurm"' in done.stdout, done.stdout + done.stderr
