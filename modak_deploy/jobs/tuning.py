@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 from modak_deploy.jobs.job import Job
 from modak_deploy.jobs.remote import call
 from modak_deploy.model.base import Model
-from modak_deploy.model.job import NOT_TRIED, ROUNDS, Counted, Settled, Trial, Tuning
+from modak_deploy.model.job import GIVEN_UP, NOT_TRIED, ROUNDS, Counted, Settled, Trial, Tuning
 from modak_deploy.terminal import excerpt
 from modak_deploy.transport.base import Transport
 from modak_deploy.util.text import plural
@@ -43,9 +44,25 @@ class _Process:
     trials: list[Trial] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
     not_used: list[str] = field(default_factory=list)
+    holders: Counter[str] = field(default_factory=Counter)
+    """How many objects have a lever that was chosen for them before the run."""
+    given_up: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Why an object gave one up, and when."""
+    ended: float = 0.0
+    """When the process ended, by its own clock."""
     settled_before: int = 0
     """How many of the trials are those before the last word on what the program went on with."""
     peak_memory: int | None = None
+
+    @property
+    def lost(self) -> list[str]:
+        """Sentences on levers that no object had for most of the time, and that did not fail."""
+        failed = {sentence.partition(": ")[2] for sentence in self.not_used}
+        return [
+            f"{name}: {GIVEN_UP}{reason}"
+            for name, (reason, when) in self.given_up.items()
+            if self.holders[name] <= 0 and reason not in failed and when <= self.ended / 2
+        ]
 
     @property
     def work(self) -> tuple[bool, float]:
@@ -88,7 +105,7 @@ def parse_tuning(texts: Sequence[str], total: int) -> Tuning:
         levers=list(dict.fromkeys(main.levers))[:ENTRIES],
         trials=main.trials[:ENTRIES],
         settled=main.settled[:ENTRIES],
-        not_used=list(dict.fromkeys(main.not_used))[:ENTRIES],
+        not_used=list(dict.fromkeys([*main.not_used, *main.lost]))[:ENTRIES],
         peak_memory=main.peak_memory,
         incomplete=incomplete,
     )
@@ -201,7 +218,19 @@ def _lever(entry: Mapping[str, Any], process: _Process) -> None:
 
 
 def _chosen(entry: Mapping[str, Any], process: _Process) -> None:
-    process.levers += _made(Trial, {"of": "-", "levers": _levers(entry["variant"]), "result": "-"}).levers
+    names = _made(Trial, {"of": "-", "levers": _levers(entry["variant"]), "result": "-"}).levers
+    process.levers += names
+    process.holders.update(names)
+
+
+def _given_up(entry: Mapping[str, Any], process: _Process) -> None:
+    names = _made(Trial, {"of": "-", "levers": _levers(entry["variant"]), "result": "-"}).levers
+    process.holders.subtract(names)
+    process.given_up.update(dict.fromkeys(names, (_plain(entry["reason"]), float(entry["time"]))))
+
+
+def _end(entry: Mapping[str, Any], process: _Process) -> None:
+    process.ended = float(entry.get("time", 0.0))
 
 
 _KINDS: Mapping[object, Callable[[Mapping[str, Any], _Process], None]] = {
@@ -214,6 +243,8 @@ _KINDS: Mapping[object, Callable[[Mapping[str, Any], _Process], None]] = {
     "not_tried": _not_tried,
     "lever": _lever,
     "chosen": _chosen,
+    "given_up": _given_up,
+    "end": _end,
 }
 
 

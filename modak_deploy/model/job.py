@@ -35,6 +35,8 @@ ROUNDS = 1000
 """Numbers of rounds that a survey may have."""
 NOT_TRIED = "not tried: "
 """What a reason in ``not_used`` begins with where a lever was never used."""
+GIVEN_UP = "given up: "
+"""The same where it was on from the start, and had to go for what the program does: it did not fail."""
 
 
 class Counted(DeferredModel):

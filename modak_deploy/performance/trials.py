@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from modak_deploy.catalogue.catalogue import Catalogue
 from modak_deploy.errors import InputError
-from modak_deploy.model.job import NOT_TRIED, ROUNDS, SLOWER_AT_FIRST, Counted, JobResult, Trial, Tuning
+from modak_deploy.model.job import GIVEN_UP, NOT_TRIED, ROUNDS, SLOWER_AT_FIRST, Counted, JobResult, Trial, Tuning
 from modak_deploy.model.measurement import Measurement, Run
 from modak_deploy.model.plan import Plan
 
@@ -99,9 +99,10 @@ def _added(trials: Iterable[Trial], whole: Measurement, plan: Plan, catalogue: C
 
 
 def given_up(tuning: Tuning) -> set[Levers]:
-    """Return the sets of levers of which the process said why they are not used, but for what it never tried."""
+    """Return the sets of levers that failed, by what the process said of those that are not used."""
     sentences = (sentence.partition(": ") for sentence in tuning.not_used)
-    return {tuple(name.split(" + ")) for name, _, reason in sentences if not reason.startswith(NOT_TRIED)}
+    right = (NOT_TRIED, GIVEN_UP)
+    return {tuple(name.split(" + ")) for name, _, reason in sentences if not reason.startswith(right)}
 
 
 def unused(plan: Plan, tuning: Tuning) -> set[str]:
@@ -110,7 +111,8 @@ def unused(plan: Plan, tuning: Tuning) -> set[str]:
     if not tuning.processes or tuning.incomplete:
         return set()
     wrong = {name for names in given_up(tuning) if set(names) <= levers for name in names}
-    return (levers - set(tuning.levers)) | wrong
+    lost = {name for name in levers if any(text.startswith(f"{name}: {GIVEN_UP}") for text in tuning.not_used)}
+    return (levers - set(tuning.levers)) | wrong | lost
 
 
 def _offered(whole: Measurement, plan: Plan) -> set[str]:

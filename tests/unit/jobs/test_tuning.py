@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -13,7 +14,8 @@ from modak_deploy.jobs.control import Jobs
 from modak_deploy.jobs.settings import Timeouts
 from modak_deploy.jobs.tuning import BYTES, FILES, LINES, lines, parse_tuning, progress
 from modak_deploy.model.job import JobResult, Tuning
-from modak_deploy.model.plan import Launch
+from modak_deploy.model.plan import Launch, Plan
+from modak_deploy.performance.trials import given_up, unused
 from modak_deploy.terminal import visible
 from modak_deploy.transport.local import LocalTransport
 from transports import Notes
@@ -209,3 +211,21 @@ def test_what_was_surveyed_is_told_with_the_rounds_of_its_times() -> None:
     another = parse_tuning([text([*ended, *entries, {**settled, "variant": "a"}])], 1).trials
     assert [trial.rounds for trial in another[4:]] == [[1004, 1005], [1004], [1004, 1005]]
     assert [trial.levers for trial in another if trial.kept] == [["a", "b"], ["a"]]
+
+
+def test_what_no_object_has_any_more_was_given_up() -> None:
+    """The job was recorded as one with the lever, and took as long as one without it."""
+    reason = "the program uses autocast itself"
+    chosen = {"event": "chosen", "of": "Net", "variant": "pytorch-compile"}
+    gone = {**chosen, "event": "given_up", "reason": reason, "time": 2.0}
+    failed = {"event": "fallback", "what": "pytorch-compile", "reason": reason}
+    plan = cast(Plan, SimpleNamespace(chosen=SimpleNamespace(launch=Launch(levers=["pytorch-compile"]))))
+
+    def seen(*entries: dict[str, Any]) -> tuple[list[str], set[str], bool]:
+        tuning = parse_tuning([text([*entries, {"event": "end", "time": 9.0}])], 1)
+        return tuning.not_used, unused(plan, tuning), bool(given_up(tuning))
+
+    assert seen(chosen, gone) == ([f"pytorch-compile: given up: {reason}"], {"pytorch-compile"}, False)
+    assert seen(chosen, failed, gone) == ([f"pytorch-compile: {reason}"], {"pytorch-compile"}, True)
+    assert seen(chosen, chosen, gone) == ([], set(), False)
+    assert seen(chosen, {**gone, "time": 8.0}) == ([], set(), False), "most of it was done with the lever"
