@@ -14,6 +14,9 @@ from modak_deploy.util.text import plural
 
 SHOWN = 40
 """Candidates and trials in a table; the files beside the report have all of them."""
+_NOTHING = ("there was nothing to try", "nothing could be tried", "the program ended before the trials did")
+"""Reasons of the launcher's by which an object keeps the default on which nothing was tried to the end."""
+_NOT_FASTER = "nothing tried is faster"
 _LEGEND = "Dot: how many times as fast as the default. Upright line: the default."
 
 
@@ -28,7 +31,7 @@ def tried_gain(result: JobResult | None) -> tuple[str, float] | None:
     restart = result.restart
     if restart is not None and restart.chosen is not None and restart.gain is not None and restart.gain > 1:
         winners.append((restart.chosen, restart.gain))
-    settled = _went_on(result.tuning) if result.tuning is not None else None
+    settled = _went_on(result.tuning, whole=True) if result.tuning is not None else None
     if settled is not None and settled.levers and settled.gain is not None:
         winners.append((values.levers(settled.levers), settled.gain))
     if not winners:
@@ -39,20 +42,37 @@ def tried_gain(result: JobResult | None) -> tuple[str, float] | None:
     return " + ".join(name for name, _ in winners), ratio
 
 
-def _went_on(tuning: Tuning) -> Settled | None:
+def _went_on(tuning: Tuning, *, whole: bool = False) -> Settled | None:
     """Return with which levers the program went on, by the last word on each of its objects; None without any.
 
     What was settled may be given up later, as where its results differ in the end. Of several objects the one with
-    the most time counts, of those that went on with levers.
+    the most time counts, of those that went on with levers; for the ``whole`` job it counts whether it did or not.
     """
-    last = {settled.of: settled for settled in tuning.settled}
+    last: dict[str, Settled] = {}
+    for settled in tuning.settled:
+        if not _is_of_another(settled, last.get(settled.of)):
+            last[settled.of] = settled
 
     def rank(settled: Settled) -> int:
         numbers = (number for number, counted in enumerate(tuning.counted) if is_of(counted, settled.of))
         return next(numbers, len(tuning.counted))
 
     ordered = sorted(last.values(), key=rank)
-    return next((settled for settled in ordered if settled.levers), next(iter(ordered), None))
+    main = next(iter(ordered), None)
+    if main is None or (whole and rank(main) < len(tuning.counted)):
+        return main
+    return next((settled for settled in ordered if settled.levers), main)
+
+
+def _is_of_another(settled: Settled, before: Settled | None) -> bool:
+    """Tell whether it is the word on another object of the same name, such as a model that is evaluated after training.
+
+    On that one nothing could be tried, or nothing was faster within fewer units: the one before did not give up for it.
+    """
+    if before is None or not before.levers or settled.levers:
+        return False
+    fewer = (settled.after_units or 0) < (before.after_units or 0)
+    return settled.reason.startswith(_NOTHING) or (settled.reason == _NOT_FASTER and fewer)
 
 
 def is_search(plan: Plan) -> bool:

@@ -1,9 +1,13 @@
 """What the report of a job says of its trials: what the program went on with in the end, and a search."""
 
+import inspect
+
 import pytest
 
 from evidence_parts import TUNING, digits_plan, job_values, write_results
+from modak_deploy.evidence import tried
 from modak_deploy.evidence.report import read_job, report_of_jobs
+from modak_deploy.launch import choice, prospects
 from modak_deploy.model.trials import RestartCandidate, RestartPlan
 from modak_deploy.optimiser.changes import only_trials
 
@@ -37,6 +41,34 @@ def test_a_lever_that_was_given_up_after_the_trials_is_no_gain(tmp_path, plan):
     assert summary_of(report, "What was tried while it ran").endswith(went_on)
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"reason": "there was nothing to try", "after_units": 90},
+        {"reason": "nothing could be tried: a unit takes 0.5 s and trials may lose 0.1 s in this job"},
+        {"reason": "nothing tried is faster", "after_units": 12},
+    ],
+)
+def test_an_object_of_the_same_name_takes_nothing_back(tmp_path, plan, later):
+    """A model that was evaluated after its training kept the default, and the report called the whole job that."""
+    settled = [{**TUNING["settled"][0], "after_units": 40}, {"of": "Functional", "levers": [], **later}]
+    report = report_of(tmp_path, plan, tuning={**TUNING, "settled": settled})
+    assert f"went on with {LEVER}, 1.66 times as fast" in report.summary
+
+
+def test_what_a_small_object_gained_is_no_gain_of_the_job(tmp_path, plan):
+    """It was told of the whole job, of which it took a hundredth."""
+    small = {"name": "inference: Head", "unit": "call", "units": 9, "seconds": 0.1, "steady": 0.01}
+    settled = [
+        {"of": "Functional", "levers": [], "reason": "nothing tried is faster"},
+        {"of": "Head", "levers": ["keras-jit-compile"], "reason": "fastest", "gain": 9.0},
+    ]
+    report = report_of(tmp_path, plan, tuning={**TUNING, "counted": [*TUNING["counted"], small], "settled": settled})
+    assert "modak kept the default, keras-tensorflow." in report.summary
+    assert gains(report) == ["1.00 \N{MULTIPLICATION SIGN}"]
+    assert "went on with keras-jit-compile: fastest" in summary_of(report, "What was tried while it ran")
+
+
 def test_of_several_objects_the_one_with_the_most_time_counts(tmp_path, plan):
     small = {"name": "training: Head", "unit": "step", "units": 9, "seconds": 0.1, "steady": 0.01}
     settled = [*TUNING["settled"], {"of": "Head", "levers": ["keras-jit-compile"], "reason": "fastest", "gain": 9.0}]
@@ -62,3 +94,8 @@ def test_a_round_of_a_search_is_no_run_of_the_program(tmp_path, plan):
     assert report.summary.startswith(start)
     assert summary_of(report, "What was tried before the run").endswith("in 11 s. The program itself did not run.")
     assert gains(report) == ["unknown"]
+
+
+def test_reasons_are_those_of_the_launcher():
+    written = inspect.getsource(choice) + inspect.getsource(prospects)
+    assert all(reason in written for reason in (*tried._NOTHING, tried._NOT_FASTER))
