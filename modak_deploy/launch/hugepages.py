@@ -11,6 +11,7 @@ Nothing moves it back.
 import ctypes
 import functools
 import os
+import sys
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import clock, hardware
@@ -18,6 +19,12 @@ from .files import open_file
 
 _SYSTEM = "/sys/kernel/mm/transparent_hugepage"
 _SMAPS = "/proc/self/smaps"
+_PAGEMAP = "/proc/self/pagemap"
+"""Eight bytes for each page (pagemap in the kernel's documentation)."""
+_HIGHEST = 7 if sys.byteorder == "little" else 0
+_OWN = b"\x81"
+"""The highest of them for a page that is there, and this process's alone: neither shared with a fork nor the page of
+zeros that stands for what was only read."""
 _COLLAPSE = 25
 """MADV_COLLAPSE of linux/mman.h, the same on all architectures."""
 _GET_DISABLED = 42
@@ -30,15 +37,20 @@ _FULL = 0.75
 """Part of a huge page that the program has used before: it takes the rest as well."""
 _SHARED = 1 / 64
 """Part of a mapping that is shared with another process at most: after a fork, each would get pages of its own."""
+_ROOM = 8
+"""Part of the free memory, its divisor, that the rest of huge pages may take at most."""
 _FAILURES = 8
 """Pages in a row that cannot be moved, after which no others are tried: there is no memory for them."""
 _SPAN = 64
 """Huge pages that are looked at together."""
-_GRAIN = 16 << 20
-"""Bytes by which the process changes before its small pages are counted again."""
+_SELDOM = 100
+"""Times as long as it took to count the small pages, before they are counted again: 17 ms for each GiB (AMD EPYC)."""
 _LEFT_ALONE = frozenset(("nh", "um", "uw", "ui", "io", "pf", "dc", "wf", "ss", "gd"))
 """Flags of mappings in smaps (proc(5)) of which the program wants something: no huge pages, to handle faults itself, or
 a device's memory; and stacks."""
+
+
+_NEVER = float("-inf")
 
 
 class Mapping(NamedTuple):
@@ -79,12 +91,20 @@ def page_size() -> int:
 
 def small_memory() -> int:
     """Return the bytes of this process's own memory in small pages, about."""
-    return _counted((hardware.resident_memory() or 0) // _GRAIN)
+    if clock.now() - _seen.end >= _SELDOM * _seen.seconds:
+        _look()
+    return _seen.small
 
 
-@functools.lru_cache(maxsize=1)
-def _counted(_: int) -> int:
-    return sum(mapping.small for mapping in _mappings())
+def movable() -> int:
+    """Return the bytes of them that can be moved, about: what was left when all had been moved stays."""
+    left = small_memory() - _seen.left
+    return left if left >= _LEAST else 0
+
+
+def looking() -> float:
+    """Return the seconds that it takes to see what can be moved."""
+    return _seen.seconds
 
 
 def collapse(seconds: float) -> Tuple[int, bool]:
@@ -93,33 +113,70 @@ def collapse(seconds: float) -> Tuple[int, bool]:
     if libc is None or not size:
         return 0, True
     end, moved, failures = clock.now() + seconds, 0, 0
-    _counted.cache_clear()
-    for start in _full(libc, size):
-        if clock.now() >= end:
-            return moved, False
+    room = (hardware.free_memory() or 0) // _ROOM
+    for start, unused in _full(size, end):
+        if unused > room:
+            continue
         if libc.madvise(start, size, _COLLAPSE):
             failures += 1
             if failures >= _FAILURES:
                 break
         else:
-            moved, failures = moved + size, 0
-    return moved, True
+            moved, failures, room = moved + size, 0, room - unused
+    complete = failures >= _FAILURES or clock.now() < end
+    _seen.end, _seen.complete = _NEVER, complete
+    return moved, complete
 
 
-def _full(libc: Any, size: int) -> Iterator[int]:
-    """Yield where huge pages can begin of which nearly all is used; some of them may be there already."""
+class _Seen:
+    """What was seen of the process's memory last."""
+
+    end = _NEVER
+    seconds = 0.0
+    small = 0
+    complete = False
+    """Whether all that could be moved was, and what is in small pages since has not been counted."""
+    left = 0
+    """Bytes in small pages when that was so."""
+
+
+_seen = _Seen()
+
+
+def _look() -> List[Mapping]:
+    start = clock.now()
+    mappings = _mappings()
+    _seen.end = clock.now()
+    _seen.seconds, _seen.small = _seen.end - start, sum(mapping.small for mapping in mappings)
+    if _seen.complete:
+        _seen.complete, _seen.left = False, _seen.small
+    return mappings
+
+
+def _full(size: int, end: float) -> Iterator[Tuple[int, int]]:
+    """Yield, until a time, where huge pages can begin of which nearly all is used, and the bytes of each that are not.
+
+    Some of them may be there already. Of what is only reserved there may be a thousand times as much.
+    """
     page = os.sysconf("SC_PAGE_SIZE")
     each = size // page
-    for mapping in sorted(_mappings(), key=lambda mapping: -mapping.small):
-        first, last = -(-mapping.start // size) * size, mapping.end // size * size
-        for start in range(first, last, _SPAN * size):
-            length = min(last - start, _SPAN * size)
-            used = ctypes.create_string_buffer(length // page)
-            if libc.mincore(start, length, used):
-                continue  # it is gone by now
-            for number in range(length // size):
-                if used.raw.count(b"\x01", number * each, (number + 1) * each) >= _FULL * each:
-                    yield start + number * size
+    mappings = sorted(_look(), key=lambda mapping: -mapping.small)
+    try:
+        file = open_file(_PAGEMAP, "rb", buffering=0)
+    except OSError:
+        return
+    with file:
+        for mapping in mappings:
+            first, last = -(-mapping.start // size) * size, mapping.end // size * size
+            for start in range(first, last, _SPAN * size):
+                if clock.now() >= end:
+                    return
+                file.seek(start // page * 8)
+                pages = file.read(min(last - start, _SPAN * size) // page * 8)[_HIGHEST::8]
+                for number in range(len(pages) // each):
+                    used = pages.count(_OWN, number * each, (number + 1) * each)
+                    if used >= _FULL * each and clock.now() < end:
+                        yield start + number * size, (each - used) * page
 
 
 def _mappings() -> List[Mapping]:
@@ -174,7 +231,6 @@ def _libc() -> Any:
     try:
         libc = ctypes.CDLL(None)
         libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
         libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
     except (OSError, AttributeError, TypeError):  # TypeError: Windows has no such library
         return None

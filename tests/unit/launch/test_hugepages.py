@@ -3,11 +3,12 @@
 import ctypes
 import mmap
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from modak_deploy.launch import hugepages
+from modak_deploy.launch import hardware, hugepages
 
 HUGE = hugepages.page_size() or 2 << 20
 SIZE = 24 * HUGE
@@ -27,6 +28,11 @@ USUAL = {
     "address": "7f0000000000-7f0004000000", "permissions": "rw-p", "inode": 0, "path": "", "size": 65536,
     "shared": 0, "huge": 0, "flags": "rd wr mr mw me ac sd",
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def unseen(monkeypatch):
+    monkeypatch.setattr(hugepages, "_seen", hugepages._Seen())
 
 
 def can_move(monkeypatch):
@@ -59,7 +65,7 @@ def allow(address):
 
 def considered(address):
     """Return the places in a block that would be moved."""
-    return [place for place in hugepages._full(hugepages._libc(), HUGE) if address <= place < address + SIZE]
+    return [place for place, _ in hugepages._full(HUGE, float("inf")) if address <= place < address + SIZE]
 
 
 def huge(address):
@@ -95,6 +101,77 @@ def test_memory_that_the_program_hardly_uses_is_not_filled(block):
     assert not considered(address)
 
 
+def test_memory_that_the_program_has_only_read_is_not_filled(block):
+    memory, address = block
+    assert not any(memory[place] for place in range(0, len(memory), 4096))  # of the one page of zeros
+    touch(memory, HUGE // 8)
+    allow(address)
+    before = hardware.resident_memory()
+    hugepages.collapse(60.0)
+    assert hardware.resident_memory() - before < SIZE / 4
+    assert not considered(address)
+
+
+def test_the_rest_of_huge_pages_takes_a_part_of_the_free_memory_alone(block, monkeypatch):
+    memory, address = block
+    touch(memory)
+    allow(address)
+    libc = ctypes.CDLL(None)
+    for place in range(address, address + SIZE, 2 * HUGE):  # of every other one an eighth is not used
+        assert libc.madvise(ctypes.c_void_p(place), ctypes.c_size_t(HUGE // 8), 4) == 0
+    asked = []
+    monkeypatch.setattr(hugepages, "_libc", lambda: Moves(asked))
+    for free, partly in ((None, 0), (HUGE - 1, 0), (hugepages._ROOM * HUGE, 8), (1 << 40, SIZE // HUGE // 2)):
+        asked.clear()
+        monkeypatch.setattr(hardware, "free_memory", lambda free=free: free)
+        hugepages.collapse(60.0)
+        places = [(place - address) // HUGE for place in asked if address <= place < address + SIZE]
+        assert len([place for place in places if place % 2]) == SIZE // HUGE // 2
+        assert len([place for place in places if not place % 2]) <= partly  # others of the process may come first
+    assert len(places) == SIZE // HUGE
+
+
+class Moves:
+    """A C library that only seems to move memory."""
+
+    def __init__(self, asked):
+        self._asked = asked
+
+    def madvise(self, start, size, advice):
+        self._asked.append(start)
+        return 0
+
+
+def test_memory_is_looked_at_seldom_where_that_takes_long(monkeypatch):
+    now, looks = [1000.0], []
+
+    def mappings():
+        looks.append(now[0])
+        now[0] += 0.5
+        return [hugepages.Mapping(0, 1 << 30, (1 << 30) - 100 * len(looks))]
+
+    monkeypatch.setattr(hugepages, "_mappings", mappings)
+    monkeypatch.setattr(hugepages.clock, "now", lambda: now[0])
+    for _ in range(1000):  # a program that grows all the time
+        assert hugepages.movable() > 0
+        now[0] += 0.2
+    assert sum(0.5 for _ in looks) <= 0.01 * (now[0] - 1000.0) + 0.5
+    assert hugepages.looking() == 0.5
+
+
+def test_what_is_left_when_all_was_moved_stays(block, monkeypatch):
+    memory, address = block
+    touch(memory)
+    allow(address)
+    monkeypatch.setattr(hugepages, "_LEAST", 1)
+    monkeypatch.setattr(hugepages, "_seen", hugepages._Seen())
+    assert hugepages.movable() >= SIZE
+    assert hugepages.collapse(60.0)[1]
+    assert hugepages.movable() == 0
+    hugepages._seen.small += 8 << 20
+    assert hugepages.movable() == 8 << 20
+
+
 def test_memory_for_which_the_program_wants_no_huge_pages_is_left_alone(block):
     memory, address = block
     touch(memory)
@@ -127,6 +204,19 @@ def test_it_takes_no_longer_than_it_may(block):
     assert hugepages.collapse(-1.0) == (0, False)
 
 
+def test_memory_that_is_only_reserved_takes_no_longer_than_it_may(monkeypatch):
+    if can_move(monkeypatch) is not None:
+        pytest.skip("nothing can be moved")
+    size = 1 << 40
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) as memory:  # MAP_NORESERVE
+        address = ctypes.addressof(view := ctypes.c_char.from_buffer(memory))
+        del view
+        monkeypatch.setattr(hugepages, "_mappings", lambda: [hugepages.Mapping(address, address + size, 1 << 30)])
+        start = time.monotonic()
+        assert hugepages.collapse(0.05) == (0, False)
+        assert time.monotonic() - start < 1.0
+
+
 def test_where_no_memory_is_left_it_ends(block, monkeypatch):
     memory, address = block
     touch(memory)
@@ -134,8 +224,6 @@ def test_where_no_memory_is_left_it_ends(block, monkeypatch):
     calls = []
 
     class Full:
-        mincore = hugepages._libc().mincore
-
         @staticmethod
         def madvise(*args):
             calls.append(args)
@@ -211,3 +299,5 @@ def test_which_mappings_are_looked_at(monkeypatch, tmp_path, values, small):
     assert [mapping.small for mapping in hugepages._mappings()] == ([] if small is None else [small])
     monkeypatch.setattr(hugepages, "_SMAPS", str(tmp_path / "none"))
     assert hugepages._mappings() == []
+    monkeypatch.setattr(hugepages, "_PAGEMAP", str(tmp_path / "none"))
+    assert list(hugepages._full(2 << 20, float("inf"))) == []

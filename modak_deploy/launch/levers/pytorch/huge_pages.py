@@ -5,6 +5,7 @@ from typing import Any, Optional
 
 from ... import clock, hardware, hugepages, memory
 from ...frameworks.pytorch.kinds import Subject, TorchLever
+from ...handlers import timed
 
 PER_BYTE = 2.5e-3 / (1 << 20)
 """Seconds that it takes to move a byte: 0.3 to 2.3 ms for a MiB on a virtual machine (AMD EPYC, Linux 6.18), where most
@@ -47,10 +48,13 @@ class HugePages(TorchLever):
             return "the module is not on the processor"
         return hugepages.refusal()
 
+    def useless(self) -> Optional[str]:
+        return None if hugepages.movable() else "little of what is in small pages can be moved"
+
     def taking(self) -> float:
         # What units have freed they will need again, and it is kept then.
         freed = (hardware.peak_memory() or 0) - (hardware.resident_memory() or 0)
-        return (hugepages.small_memory() + max(0, freed)) * PER_BYTE
+        return (hugepages.movable() + max(0, freed)) * PER_BYTE
 
     def switch(self, framework: Any, on: bool) -> None:
         if memory.refusal() is None:
@@ -66,13 +70,13 @@ class HugePages(TorchLever):
 
     def again(self) -> None:
         self._units += 1
-        if self._units < self._due or not self._lock.acquire(False):
+        if self._units < self._due or timed() or not self._lock.acquire(False):
             return
         try:
             self._due = 2 * self._units
             start = clock.now()
             seconds = self._left + SHARE * (start - self._since)
-            if seconds > 0:
+            if seconds > hugepages.looking():
                 hugepages.collapse(seconds)
                 self._left -= clock.now() - start
         finally:

@@ -1,5 +1,7 @@
 """The lever that moves a process's memory into huge pages, in programs and by itself."""
 
+import signal
+
 import pytest
 
 from launch_parts import launch
@@ -41,6 +43,7 @@ print(float(loss.double()))
 @pytest.fixture(autouse=True)
 def huge(monkeypatch):
     monkeypatch.setattr(hugepages, "_LEAST", 0)
+    monkeypatch.setattr(hugepages, "_seen", hugepages._Seen())
     if (reason := hugepages.refusal()) is not None:
         pytest.skip(reason)
 
@@ -70,7 +73,9 @@ def test_it_is_for_the_processors_memory(torch):
     assert huge_pages.HugePages().applies(subject) == "the module is not on the processor"
 
 
-def test_what_comes_later_is_moved_after_units_in_a_part_of_their_time(torch, monkeypatch):
+@pytest.fixture
+def slow(monkeypatch):
+    """Have moving take all the time that it may, and a look 0.2 s; return the time, and what was given to move."""
     now, given = [0.0], []
 
     def collapse(seconds):
@@ -82,12 +87,43 @@ def test_what_comes_later_is_moved_after_units_in_a_part_of_their_time(torch, mo
     monkeypatch.setattr(hugepages, "small_memory", lambda: 300 << 20)
     monkeypatch.setattr(huge_pages.hardware, "peak_memory", lambda: 500 << 20)
     monkeypatch.setattr(huge_pages.hardware, "resident_memory", lambda: 400 << 20)
+    monkeypatch.setattr(hugepages, "looking", lambda: 0.2)
     monkeypatch.setattr(huge_pages.clock, "now", lambda: now[0])
+    return now, given
+
+
+def test_what_comes_later_is_moved_after_units_in_a_part_of_their_time(torch, slow):
+    now, given = slow
     lever = huge_pages.HugePages()
     lever.switch(torch, True)
     assert given == [pytest.approx(1.25)]
     for _ in range(100):
         now[0] += 1.0
         lever.again()
-    assert len(given) == 1 + 6  # after 2, 4, 8, 16, 32 and 64 units
+    assert len(given) == 1 + 4  # after 8, 16, 32 and 64 units: before, there is not even time for a look
     assert sum(given[1:]) <= huge_pages.SHARE * 64 * 1.06
+
+
+def test_a_unit_that_a_timer_of_the_programs_may_end_is_not_made_longer(torch, slow):
+    now, given = slow
+    lever = huge_pages.HugePages()
+    lever.switch(torch, True)
+    now[0] += 1000.0
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    try:
+        signal.alarm(30)
+        for _ in range(10):
+            lever.again()
+        assert len(given) == 1
+        signal.alarm(0)
+        lever.again()
+        assert len(given) == 2
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_where_little_can_be_moved_it_is_not_tried(monkeypatch):
+    assert huge_pages.LEVER.useless() is None
+    monkeypatch.setattr(hugepages, "movable", lambda: 0)
+    assert huge_pages.LEVER.useless()
