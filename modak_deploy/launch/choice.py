@@ -59,8 +59,8 @@ class Choice:
         self._current = DEFAULT
         self._lever: Optional[Lever] = None
         self._turn = False
-        self._irreversible = False
-        """Whether what is being tried stays when it is switched off."""
+        self._irreversible: Optional[str] = None
+        """The phase that follows units without what is being tried, where nothing undoes that."""
         self._switched = True
         """Whether the next unit follows one of another variant: threads of that one may still wait for work."""
         self._against = (DEFAULT.name, self._rival)
@@ -296,13 +296,13 @@ class Choice:
             self._phase = "probe" if self._prospects.probes(variant) else "check"
         # A check of the whole is the variant's warming up.
         self._estimates[variant.name] = Estimate(0 if self._phase == "check" else 1, self._fewest)
-        self._irreversible = lever.irreversible and not self._is_fewer
+        self._irreversible = self._phase if lever.irreversible and not self._is_fewer else None
         if self._irreversible:
-            self._rival = Estimate(0, self._fewest)
+            self._phase, self._rival = "measure", Estimate(0, self._fewest)
         elif self._checks or self._prospects.turns(variant):
             self._rival = Estimate()
         self._against = (self.best.name, self._rival)
-        self._turn, self._switched, self._alternating = self._irreversible, True, None
+        self._turn, self._switched, self._alternating = bool(self._irreversible), True, None
         # No lever is to blame where one is taken away.
         name = "" if self._is_fewer else lever.name
         self._record.add("trying", of=self.name, lever=name, variant=variant.name)

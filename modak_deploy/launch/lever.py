@@ -96,6 +96,10 @@ class Lever:
         """Return about how many seconds it takes to switch it on, where that is no matter of a moment."""
         return 0.0
 
+    def useless(self) -> Optional[str]:
+        """Return why it would change nothing now, though it applies, where nothing undoes it; None where it would."""
+        return None
+
     def again(self) -> None:
         """Take that one more unit is to be done while it is on, which has been on before."""
 

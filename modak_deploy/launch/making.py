@@ -140,21 +140,26 @@ class MakingChoice(Choice):
             return
         if self._making is None:
             self._make_next()
-        super()._choose()
+        if self._phase == "choose":
+            super()._choose()
         if self._phase == "choose":
             self._look_at = self.ledger.ran + LOOK
 
     def _make_next(self) -> None:
+        lever = self._next_to_make()
+        if lever is not None:
+            self._pending.remove(lever)
+            self._refused.pop(lever.name, None)
+            self._making = Making(lever, self.best.plus(lever))
+
+    def _next_to_make(self) -> Optional[Lever]:
         for lever in self._pending:
             variant = self.best.plus(lever)
             if lever.name not in self._prospects.background or lever in self.best.levers or variant.name in self._tried:
                 continue
-            refusal = self._background_refusal(lever)
-            if refusal is None:
-                self._pending.remove(lever)
-                self._refused.pop(lever.name, None)
-                self._making = Making(lever, variant)
-                return
+            if self._background_refusal(lever) is None:
+                return lever
+        return None
 
     def _background_refusal(self, lever: Lever, ready: bool = False) -> Optional[str]:
         improved, best, replaces = bool(self.best.levers), self._usually, self._replaces(lever)

@@ -147,6 +147,7 @@ class Prospects:
         given = self._trials.expected.get(lever.name) if making == [lever] else None
         cost = sum(self.costs.get(other.name, self._seconds) for other in making)
         gain, seconds = self._expected(given, cost * hardware.load())
+        seconds += lever.taking()
         over = _over(None if given is None else given.gain, default, best, replaces)
         saving = ledger.remaining * best * _saved(_hoped(gain, over, replaces))
         if saving <= seconds:

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Sequence
 from . import hardware
 from .choice import CHOSEN, FASTEST, FIRST_RECHECK, TRYING
 from .estimate import Estimate, enough
-from .making import MakingChoice
+from .irreversible import IrreversibleChoice
 from .variants import CHECK, DEFAULT, PROBE, RUN, Action, Variant
 
 CHEAP = 0.02
@@ -19,7 +19,7 @@ FINAL = 5
 knows of their ratio is the interval of so many pairs, which three make twice as wide."""
 
 
-class Search(MakingChoice):
+class Search(IrreversibleChoice):
     """State of the trials of one object of the program.
 
     Its phases: ``baseline`` (the default is measured), ``choose`` (the next variant, if it may be tried now),
@@ -241,9 +241,8 @@ class Search(MakingChoice):
         estimate = self._estimates[self._current.name]
         self._made = self._made or variant == self._current
         turns = self._alternates(self._current)
-        if self._irreversible and self._turn:  # the best one's units come first
-            self._rival.add(seconds)
-            self._turn = not self._rival.complete()
+        if self._irreversible and self._turn:
+            self._measured_without(seconds)
             return
         if not turns and not self._rival.count:  # it was to take turns, and the switch took too long
             self._rival = self._estimates[self.best.name]

@@ -171,7 +171,8 @@ class TriedCalls:
         try:
             part = cast(Part, search.part)
             first = self.cut(call, part)
-            self.follow(variant)
+            before = self.now(search)
+            start += self._turned_to(search, variant) - before
             other = self._timed(search, function, first, times)
             if search.ledger.affordable(2 * times[0]):  # the first call allocates, and reorders weights
                 other = self._timed(search, function, first, times)

@@ -388,28 +388,3 @@ def test_units_beside_spinning_threads_of_another_variant_do_not_count():
     (trial,) = program.record.of("trial")
     assert set(trial["times"]) == {0.5} and set(trial["rival_times"]) == {1.0}
     assert program.search.best.name == "a"
-
-
-@pytest.mark.parametrize("checks", [True, False])
-def test_what_nothing_undoes_is_measured_after_what_has_it_not(checks):
-    pages = lever("pages", irreversible=True, lasting=True, same_results=True)
-    times = {"default": 1.0, "pages": 0.8, "pages + b": 0.5, "b": 0.6}
-    program = Program([pages, lever("b")], times, checks=checks, units=300).run(300)
-    first = program.used.index("pages")
-    assert program.search.best.name == "pages + b"
-    assert "default" not in program.used[first:]  # which would not be what it was
-    trial, _ = program.record.of("trial")
-    assert (trial["kept"], trial["rival"], trial["gain"]) == (True, "default", pytest.approx(1.25))
-    assert len(trial["rival_times"]) >= 3
-    (drift,) = program.record.of("drift")
-    assert drift["rival"] == "pages"
-    assert program.record.of("settled")[-1]["gain"] == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize(("taking", "units", "tried"), [(4.0, 300, True), (4.0, 40, False), (14.0, 300, True)])
-def test_what_takes_a_while_to_switch_on_is_tried_where_the_units_left_pay(taking, units, tried):
-    pages = lever("pages", irreversible=True, lasting=True, same_results=True, taking=lambda: taking)
-    program = Program([pages], {"default": 1.0, "pages": 0.8}, units=units, share=0.06 if tried else 0.5).run(units)
-    assert ("pages" in program.used) == tried
-    reasons = [entry["reason"] for entry in program.record.of("not_tried")]
-    assert reasons == ([] if tried else ["making it ready takes about 4 s, and the units left would save 3.27 s"])
