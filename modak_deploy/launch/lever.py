@@ -92,6 +92,10 @@ class Lever:
     def switch(self, framework: Any, on: bool) -> None:
         """Switch a setting of the process between units; ``framework`` is the framework's module."""
 
+    def restore(self, framework: Any) -> None:
+        """Switch on what has been on, for the same object of the program, and was switched off for some units."""
+        self.switch(framework, True)
+
     def taking(self) -> float:
         """Return about how many seconds it takes to switch it on, where that is no matter of a moment."""
         return 0.0

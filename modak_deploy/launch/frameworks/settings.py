@@ -1,7 +1,7 @@
 """Settings of the process, which follow the variant of the unit, and the one that several frameworks share."""
 
 import threading
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Set
 
 from .. import memory
 from ..lever import Lever
@@ -14,6 +14,8 @@ class Settings:
     def __init__(self, framework: Any) -> None:
         self._framework = framework
         self._on: Dict[str, Lever] = {}
+        self._been: Set[str] = set()
+        """Names of what has been on before."""
         self._lock = threading.RLock()  # another thread of the program may end the trials in the midst of a unit
 
     def follow(self, variant: Variant) -> None:
@@ -27,7 +29,11 @@ class Settings:
                     lever.again()
                     continue
                 self._on[name] = lever
-                lever.switch(self._framework, True)
+                if name in self._been:
+                    lever.restore(self._framework)
+                else:
+                    lever.switch(self._framework, True)
+                    self._been.add(name)
 
     def rest(self) -> None:
         """Switch off, after a unit, what is for units alone."""

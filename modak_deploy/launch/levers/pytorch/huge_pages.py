@@ -56,9 +56,16 @@ class HugePages(TorchLever):
         freed = (hardware.peak_memory() or 0) - (hardware.resident_memory() or 0)
         return (hugepages.movable() + max(0, freed)) * PER_BYTE
 
-    def switch(self, framework: Any, on: bool) -> None:
+    def _keep(self, on: bool) -> None:
         if memory.refusal() is None:
             memory.keep(on, self.name)
+
+    def restore(self, framework: Any) -> None:
+        self._keep(True)
+        self.again()
+
+    def switch(self, framework: Any, on: bool) -> None:
+        self._keep(on)
         if on and self._lock.acquire(False):
             try:
                 start, self._left = clock.now(), PATIENT * self.taking()

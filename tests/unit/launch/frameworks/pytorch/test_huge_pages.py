@@ -7,7 +7,9 @@ import pytest
 from launch_parts import launch
 from modak_deploy.launch import hugepages
 from modak_deploy.launch.frameworks.pytorch.kinds import Subject
+from modak_deploy.launch.frameworks.settings import Settings
 from modak_deploy.launch.levers.pytorch import huge_pages
+from modak_deploy.launch.variants import DEFAULT, Variant
 
 NAME = "pytorch-huge-pages"
 PROGRAM = """
@@ -121,6 +123,20 @@ def test_a_unit_that_a_timer_of_the_programs_may_end_is_not_made_longer(torch, s
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_memory_is_not_moved_once_more_where_it_was_off_for_a_unit(torch, slow, monkeypatch):
+    """A comparison of results, or a call of another size, is done without it, as far as that can be."""
+    _, given = slow
+    kept = []
+    monkeypatch.setattr(huge_pages.memory, "refusal", lambda: None)
+    monkeypatch.setattr(huge_pages.memory, "keep", lambda on, lever: kept.append(on))
+    settings = Settings(torch)
+    for _ in range(5):
+        settings.follow(Variant((huge_pages.HugePages(),)))
+        settings.follow(DEFAULT)
+    assert len(given) == 1
+    assert kept == [True, False] * 5
 
 
 def test_where_little_can_be_moved_it_is_not_tried(monkeypatch):
