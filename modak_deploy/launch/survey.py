@@ -111,8 +111,11 @@ class Survey(Search):
         """Measure what was chosen before the run beside all others: the default is what it is compared with."""
         self._record.add("chosen", of=self.name, variant=variant.name)
         order = {lever.name: number for number, lever in enumerate(self._levers)}
+        levers = _reversible(self.name, variant.levers, self._record)
+        if not levers:
+            return
         # In the order of the combinations, so that it is none of them once more.
-        variant = Variant(tuple(sorted(variant.levers, key=lambda lever: order.get(lever.name, len(order)))))
+        variant = Variant(tuple(sorted(levers, key=lambda lever: order.get(lever.name, len(order)))))
         self._unready.append(variant)
         self._asked.add(variant.name)
 
@@ -310,13 +313,18 @@ def _together(levers: Sequence[Lever]) -> bool:
     return not any(first.excludes(second) for first, second in itertools.combinations(levers, 2))
 
 
+def _reversible(name: str, levers: Sequence[Lever], record: Any) -> List[Lever]:
+    """Return the levers that can be switched off again; that others are not measured is recorded."""
+    for lever in [lever for lever in levers if lever.irreversible]:
+        record.add("not_tried", of=name, lever=lever.name, reason="it cannot be switched off, and others on again")
+    return [lever for lever in levers if not lever.irreversible]
+
+
 def search_for(name: str, levers: Sequence[Lever], trials: Trials, record: Any, **options: Any) -> Search:
     """Return the trials of one object of the program, or its survey, as the configuration asks.
 
     Where a process tries nothing, such as one of several ranks, no levers are offered: what was chosen is on.
     """
     if trials.surveys:
-        for lever in [lever for lever in levers if lever.irreversible]:
-            record.add("not_tried", of=name, lever=lever.name, reason="it cannot be switched off, and others on again")
-        levers = [lever for lever in levers if not lever.irreversible]
+        levers = _reversible(name, levers, record)
     return (Survey if trials.surveys and levers else Search)(name, levers, trials, record, **options)

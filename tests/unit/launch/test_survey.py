@@ -158,3 +158,14 @@ def test_a_command_tells_what_was_surveyed(tmp_path):
 def test_a_long_error_leaves_room_for_the_rest_of_an_entry():
     text = sentence(RuntimeError("converted\n  at " + "x" * 9000))
     assert text.startswith("RuntimeError: converted at xx") and len(text) == 300
+
+
+def test_what_nothing_switches_off_is_left_out_also_where_it_was_chosen():
+    levers = [lever("a"), lever("pages", irreversible=True)]
+    program = Program(levers, {"default": 1.0, "a": 0.8}, mode="survey")
+    program.search.fix(Variant((levers[1], levers[0])))
+    program.search.fix(Variant((levers[1],)))
+    assert set(surveyed(program.run(300))) == {"default", "a"}
+    assert not any("pages" in name for name in program.used)
+    assert {entry["lever"] for entry in program.record.of("not_tried")} == {"pages"}
+    assert program.record.of("surveyed")[0]["asked"]
