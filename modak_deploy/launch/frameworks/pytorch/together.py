@@ -9,10 +9,12 @@ from ...variants import DEFAULT, Variant
 from . import replica
 from .calls import Calls
 from .kinds import TorchLever
-from .ranks import Instruction, Ranks
+from .ranks import SECONDS, Instruction, Ranks
 
 UNMEASURED = 200
 """Steps in a row that cannot be measured, after which ranks no longer ask one another."""
+LONGEST = SECONDS / 4
+"""Seconds that switching a lever on may take by what is expected: the other ranks wait for the first one meanwhile."""
 GRADIENTS = 4
 """Gradients that tell whether all are finite, where several ranks have to know alike."""
 
@@ -63,6 +65,11 @@ class Together:
         """Return those of the levers that several ranks can have on; that others are not is recorded."""
         if self._held() is self._module and not self._session.together:
             return levers  # each rank for itself, as chosen before the run
+        if self._ranks is not None:
+            for lever in [lever for lever in levers if lever.taking() > LONGEST]:
+                reason = "ranks do not wait for one another as long as it takes to switch it on"
+                self._session.record.add("not_offered", lever=lever.name, reason=reason)
+                levers = [other for other in levers if other is not lever]
         reason = "several ranks cannot switch it together"
         alike = [lever for lever in levers if lever.ranks and not (self._joined and is_at_calls(lever))]
         for lever in [lever for lever in levers if lever not in alike]:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from launch_parts import lever
 from modak_deploy.launch.frameworks.pytorch import ranks as ranks_module
-from modak_deploy.launch.frameworks.pytorch.ranks import Instruction, Ranks, ranks_of
+from modak_deploy.launch.frameworks.pytorch.ranks import SECONDS, Instruction, Ranks, ranks_of
+from modak_deploy.launch.frameworks.pytorch.together import Together
 
 
 @pytest.fixture
@@ -73,3 +75,17 @@ def test_ranks_that_torch_distributed_does_not_join(session_of):
     assert ranks_of(session, "training: Net") is None
     session.ranks = 2
     assert ranks_of(session, "training: Net") is None
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_what_the_others_do_not_wait_for_is_not_switched_on(torch, session_of, ranks, chosen):
+    """The first one switches before it tells the others what the next step is done with."""
+    one = Together()
+    one._session, one._torch, one._owner, one._ranks = session_of(mode="live"), torch, lambda: None, ranks[0]
+    one._session.together = True
+    slow, quick = (lever(name, ranks=True, taking=lambda s=s: s) for name, s in (("slow", SECONDS / 2), ("quick", 1.0)))
+    assert one._alike([slow, quick], chosen) == [quick]
+    (entry,) = one._session.record.of("not_offered")
+    assert entry["lever"] == "slow" and not one._session.record.of("fallback")
+    one._ranks = None  # each for itself
+    assert one._alike([slow, quick], chosen) == [slow, quick]
