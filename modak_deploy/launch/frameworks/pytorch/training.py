@@ -213,7 +213,7 @@ class Training(Together):
         if self._passes.left_out:
             self._passes.left_out = False
             self._leave_out(optimizer)
-            self._fail(LEFT_OUT)
+            self._fail(LEFT_OUT, on=False)
             return
         if self._session.ranks > 1:
             self._keep_finite(optimizer)
@@ -346,7 +346,7 @@ class Training(Together):
             self._compiled = self._compile(compiling[0], subject) if compiling else None
         except Exception as error:  # whatever a lever makes of the program's objects
             let_through(error)
-            self._fail(sentence(error))
+            self._fail(sentence(error), on=False)
         if self._search is not None:
             self._search.prepared(self._now() - start)
 
@@ -364,11 +364,12 @@ class Training(Together):
         # Dynamo begins with no code of PyTorch's own, such as Sequential's call, and compiles nothing then (2.13).
         return lever.compiled(self._torch, whole)
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, on: bool = True) -> None:
+        """Give up what fails: what is ``on``, in whosever turn that is, or what may not be any more, or not yet."""
         if self._search is None:
             return
         failed = self._variant
-        self._search.failed(reason)
+        self._search.failed(reason, failed if on and failed.levers else None)
         if self._search.best == failed:
             self._search.stop(reason)
         self._switch(self._search.best)

@@ -374,3 +374,20 @@ def test_the_module_of_an_optimizer_is_the_outermost_that_holds_its_weights(torc
     other = torch.nn.Linear(2, 2)
     both = [*inner.parameters(), *other.parameters()]
     assert owners.owner(torch, torch.optim.SGD(both, lr=1)) is None
+
+
+def test_what_fails_in_its_own_turn_is_to_blame_and_not_what_is_tried(program):
+    one = program(levers=["pytorch-autocast-bf16"], candidates=["pytorch-fused-optimizer"], gain=2.0)
+    one.run(3)
+    for _ in range(40):
+        search = one.training._search
+        if search.current != search.best == one.training._variant:
+            break
+        one.step()
+    else:
+        raise AssertionError("the two never took turns")
+    one.model.spoil = "nan"
+    one.step()
+    assert [entry["what"] for entry in one.session.record.of("fallback")] == ["pytorch-autocast-bf16"]
+    assert not any(entry["failed"] for entry in one.session.record.of("trial"))
+    assert one.run(5).best == "default"
