@@ -12,7 +12,7 @@ from ...progress import weakly
 from ...search import Search
 from ...session import Session
 from ...survey import search_for
-from ...trials import sentence
+from ...trials import SWITCHED, sentence
 from ...variants import DEFAULT, Variant
 from ..losses import AGAIN, Losses
 from ..settings import Settings
@@ -136,7 +136,7 @@ class Training(Together):
 
     def forward(self, impl: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Do the outermost module's call."""
-        self._settings.follow(self._variant)  # what is for steps alone was off since the module changed its mode
+        self._set()  # what is for steps alone was off since the module changed its mode
         if self._compiled is not None and self._passes.twice:
             self._fail("the program differentiates gradients")
         if not self._at_calls or self._plain or (self._search is None and not self._follows):
@@ -203,7 +203,7 @@ class Training(Together):
 
     def before_step(self, optimizer: Any) -> None:
         """Check what the step is about to do, and have the optimizer do it in the variant's way."""
-        self._settings.follow(self._variant)
+        self._set()
         self._check(optimizer)
         for lever in torch_levers(self._variant):
             lever.optimizing(self._torch, optimizer, True)
@@ -324,6 +324,16 @@ class Training(Together):
         """Switch off what is on within the optimizer's step."""
         for lever in torch_levers(self._variant):
             lever.optimizing(self._torch, self._optimizer(), False)
+
+    def _set(self) -> None:
+        """Have settings be the variant's within a step, of whose time it is no part: memory may be moved for one."""
+        now = clock.now if self._cuda else self._now  # which waits for a GPU
+        start = now()
+        self._settings.follow(self._variant)
+        seconds = now() - start
+        if seconds > SWITCHED and self._last is not None and self._search is not None:
+            self._last += seconds
+            self._search.ledger.charge(seconds)
 
     def _switch(self, variant: Variant) -> None:
         self._hold(False)

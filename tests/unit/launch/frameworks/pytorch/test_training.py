@@ -4,8 +4,10 @@ import copy
 
 import pytest
 
+from modak_deploy.launch import memory
 from modak_deploy.launch.frameworks.pytorch import calls as calls_module
 from modak_deploy.launch.frameworks.pytorch import owners, training
+from modak_deploy.launch.levers.pytorch import keep_memory
 
 
 class Clock:
@@ -197,8 +199,6 @@ def test_steps_follow_one_another_where_a_switch_takes_long(program, switches, m
 
 
 def test_what_lasts_is_on_when_the_winner_is_measured_again(program, monkeypatch):
-    from modak_deploy.launch import memory
-
     monkeypatch.setattr(memory, "refusal", lambda: None)
     kept = []
 
@@ -378,16 +378,23 @@ def test_the_module_of_an_optimizer_is_the_outermost_that_holds_its_weights(torc
 
 def test_what_fails_in_its_own_turn_is_to_blame_and_not_what_is_tried(program):
     one = program(levers=["pytorch-autocast-bf16"], candidates=["pytorch-fused-optimizer"], gain=2.0)
-    one.run(3)
-    for _ in range(40):
-        search = one.training._search
-        if search.current != search.best == one.training._variant:
-            break
+    search = one.run(3).training._search
+    while not search.current != search.best == one.training._variant:
         one.step()
-    else:
-        raise AssertionError("the two never took turns")
+        assert not search.settled
     one.model.spoil = "nan"
     one.step()
     assert [entry["what"] for entry in one.session.record.of("fallback")] == ["pytorch-autocast-bf16"]
     assert not any(entry["failed"] for entry in one.session.record.of("trial"))
     assert one.run(5).best == "default"
+
+
+def test_what_a_lever_does_for_later_steps_is_no_part_of_their_time(program, monkeypatch):
+    monkeypatch.setattr(memory, "refusal", lambda: None)
+    monkeypatch.setattr(memory, "keep", lambda on: None)
+    monkeypatch.setattr(keep_memory.KeepMemory, "again", lambda self: setattr(Clock, "now", Clock.now + 0.5))
+    one = program("SGD", numerics="exact", candidates=["pytorch-keep-memory"], share=3.0)
+    until_the_first_trial_ended(one)
+    (trial,) = one.session.record.of("trial")
+    assert trial["times"] == pytest.approx([1.0] * len(trial["times"]))
+    assert trial["lost"] >= 0.5 * len(trial["times"])
