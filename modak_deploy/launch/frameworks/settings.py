@@ -1,6 +1,8 @@
 """Settings of the process, which follow the variant of the unit, and the one that several frameworks share."""
 
+import os
 import threading
+import weakref
 from typing import Any, Dict, Mapping, Set
 
 from .. import memory
@@ -17,6 +19,11 @@ class Settings:
         self._been: Set[str] = set()
         """Names of what has been on before."""
         self._lock = threading.RLock()  # another thread of the program may end the trials in the midst of a unit
+        _all.add(self)
+
+    def forked(self) -> None:
+        """Have a lock that nobody holds: a child lacks the thread that may have set something as another one forked."""
+        self._lock = threading.RLock()
 
     def follow(self, variant: Variant) -> None:
         """Switch on what the variant has, and off what it lacks."""
@@ -45,6 +52,18 @@ class Settings:
         # In this order: where a handler for a signal raises in between, it is done again.
         self._on[name].switch(self._framework, False)
         del self._on[name]
+
+
+_all: "weakref.WeakSet[Settings]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for settings in list(_all):
+        settings.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class KeepsMemory(Lever):

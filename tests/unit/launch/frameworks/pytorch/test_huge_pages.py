@@ -1,6 +1,8 @@
 """The lever that moves a process's memory into huge pages, in programs and by itself."""
 
+import os
 import signal
+import threading
 
 import pytest
 
@@ -137,6 +139,29 @@ def test_memory_is_not_moved_once_more_where_it_was_off_for_a_unit(torch, slow, 
         settings.follow(DEFAULT)
     assert len(given) == 1
     assert kept == [True, False] * 5
+
+
+def test_a_child_forked_meanwhile_waits_for_nobody(torch, monkeypatch):
+    """Moving memory takes seconds, in which another thread may fork; the child changes its module's mode."""
+    settings, ended = Settings(torch), []
+
+    def forks():
+        if not (child := os.fork()):
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(10)
+            settings.rest()
+            os._exit(0)
+        ended.append(os.waitpid(child, 0)[1])
+
+    def collapse(_):
+        thread = threading.Thread(target=forks)
+        thread.start()
+        thread.join()
+        return 0, True
+
+    monkeypatch.setattr(hugepages, "collapse", collapse)
+    settings.follow(Variant((huge_pages.HugePages(),)))
+    assert ended == [0]
 
 
 def test_where_little_can_be_moved_it_is_not_tried(monkeypatch):
