@@ -202,7 +202,7 @@ def test_what_lasts_is_on_when_the_winner_is_measured_again(program, monkeypatch
     monkeypatch.setattr(memory, "refusal", lambda: None)
     kept = []
 
-    def keep(on):
+    def keep(on, lever):
         kept.append(on)
         Clock.cheaper = 0.5 if on else 0.0
 
@@ -391,7 +391,7 @@ def test_what_fails_in_its_own_turn_is_to_blame_and_not_what_is_tried(program):
 
 def test_what_a_lever_does_for_later_steps_is_no_part_of_their_time(program, monkeypatch):
     monkeypatch.setattr(memory, "refusal", lambda: None)
-    monkeypatch.setattr(memory, "keep", lambda on: None)
+    monkeypatch.setattr(memory, "keep", lambda on, lever: None)
     monkeypatch.setattr(keep_memory.KeepMemory, "again", lambda self: setattr(Clock, "now", Clock.now + 0.5))
     one = program("SGD", numerics="exact", candidates=["pytorch-keep-memory"], share=3.0)
     until_the_first_trial_ended(one)
