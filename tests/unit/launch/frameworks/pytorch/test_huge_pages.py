@@ -8,6 +8,8 @@ import pytest
 
 from launch_parts import launch
 from modak_deploy.launch import hugepages
+from modak_deploy.launch import lever as lever_table
+from modak_deploy.launch.frameworks.pytorch import offers
 from modak_deploy.launch.frameworks.pytorch.kinds import Subject
 from modak_deploy.launch.frameworks.settings import Settings
 from modak_deploy.launch.levers.pytorch import huge_pages
@@ -168,3 +170,11 @@ def test_where_little_can_be_moved_it_is_not_tried(monkeypatch):
     assert huge_pages.LEVER.useless() is None
     monkeypatch.setattr(hugepages, "movable", lambda: 0)
     assert huge_pages.LEVER.useless()
+
+
+def test_in_training_it_comes_after_what_is_tried_in_a_moment(monkeypatch):
+    names = ["keep-memory", "huge-pages", "fused-optimizer", "autocast-bf16", "compile"]
+    levers = [lever for lever in lever_table.levers("pytorch") if lever.name.partition("-")[2] in names]
+    monkeypatch.setattr(offers, "_offer", lambda *_: (levers, DEFAULT))
+    order = [lever.name.partition("-")[2] for lever in offers.in_training(None, None)[0]]
+    assert order == ["keep-memory", "autocast-bf16", "fused-optimizer", "huge-pages", "compile"]
