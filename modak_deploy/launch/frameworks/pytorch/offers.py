@@ -29,12 +29,13 @@ def in_training(session: Session, subject: Subject) -> Offer:
     levers, chosen = _offer(session, subject, INFERENCE, lambda lever: lever.applies(subject))
     # Other number formats gain most, and what layout and optimizer gain depends on them. What changes no result comes
     # before them: the losses by which they are judged tell more once a few steps are done. What takes a while once, as
-    # moving memory does, comes after them: what it loses would have them wait.
+    # moving memory does, comes after them, which would wait for what it loses, and before what gains less.
     return sorted(levers, key=_order), chosen
 
 
 def _order(lever: TorchLever) -> Tuple[bool, ...]:
-    return lever.expensive, lever.irreversible, not lever.same_results, lever.numerics == EXACT
+    first = lever.same_results and not lever.irreversible
+    return lever.expensive, not first, lever.numerics == EXACT, not lever.irreversible
 
 
 def _offer(session: Session, subject: Subject, other_use: str, refuses: Callable[[TorchLever], Optional[str]]) -> Offer:

@@ -172,9 +172,9 @@ def test_where_little_can_be_moved_it_is_not_tried(monkeypatch):
     assert huge_pages.LEVER.useless()
 
 
-def test_in_training_it_comes_after_what_is_tried_in_a_moment(monkeypatch):
+def test_in_training_it_comes_after_number_formats_alone(monkeypatch):
     names = ["keep-memory", "huge-pages", "fused-optimizer", "autocast-bf16", "compile"]
     levers = [lever for lever in lever_table.levers("pytorch") if lever.name.partition("-")[2] in names]
     monkeypatch.setattr(offers, "_offer", lambda *_: (levers, DEFAULT))
     order = [lever.name.partition("-")[2] for lever in offers.in_training(None, None)[0]]
-    assert order == ["keep-memory", "autocast-bf16", "fused-optimizer", "huge-pages", "compile"]
+    assert order == ["keep-memory", "autocast-bf16", "huge-pages", "fused-optimizer", "compile"]
