@@ -36,6 +36,8 @@ SOURCES = (
     Source("pairs-amd-epyc-2-cores", "AMD EPYC, bf16", 5, "#beside-what-users-do"),
     Source("both-amd-epyc-2-cores", "AMD EPYC, bf16", 5, "gains-more.md#all-kinds-of-deployments-with-bf16"),
     Source("searched-amd-epyc-2-cores", "AMD EPYC, bf16", 5, "gains-more.md#beside-the-best-of-a-search-with-bf16"),
+    Source("huge-pages-amd-epyc-2-cores", "AMD EPYC, bf16", 5, "gains-more.md#with-huge-pages"),
+    Source("huge-pages-relaxed-amd-epyc-2-cores", "AMD EPYC, bf16", 5, "gains-more.md#with-huge-pages"),
     Source("pairs-amd-epyc-avx2-2-cores", "AMD EPYC, AVX2", 5, "gains-more.md#all-programs-on-a-processor-with-avx2"),
     Source("expected-amd-epyc-avx2-2-cores", "AMD EPYC, AVX2", 1, "#by-what-others-gained", whole=True),
     Source("expected-amd-epyc-2-cores", "AMD EPYC, bf16", 1, "#converted-without-weights", whole=True),

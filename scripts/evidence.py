@@ -37,6 +37,7 @@ PAGES = {
     "both-bf16": TOP / "docs" / "gains-more.md",
     "searched": TOP / "docs" / "gains-more.md",
     "products": TOP / "docs" / "gains-more.md",
+    "huge-pages": TOP / "docs" / "gains-more.md",
     "inference": TOP / "docs" / "gains-more.md",
     "inference-amx": TOP / "docs" / "gains-more.md",
     "keras": TOP / "docs" / "gains-more.md",
@@ -70,6 +71,9 @@ SEARCHED = MEASURED / "searched-amd-epyc-2-cores.jsonl"
 """First and second deployments on the same kind of machine, beside the best of a search."""
 PRODUCTS = MEASURED / "products-amd-epyc-2-cores.jsonl"
 """The same with matrix products by oneDNN among the levers, exact ones alone."""
+HUGE_PAGES = MEASURED / "huge-pages-amd-epyc-2-cores.jsonl"
+"""The same with huge pages among the levers, of trainings, with exact levers alone; and with all."""
+HUGE_PAGES_RELAXED = MEASURED / "huge-pages-relaxed-amd-epyc-2-cores.jsonl"
 INFERENCE = MEASURED / "inference-amd-epyc-2-cores.jsonl"
 """The machine of the table with ONNX Runtime among the levers."""
 INFERENCE_AMX = MEASURED / "inference-intel-xeon-2-cores.jsonl"
@@ -141,6 +145,10 @@ def searched() -> str:
 
 def products() -> str:
     return program_table.short(lines(PRODUCTS), minutes=5)
+
+
+def huge_pages() -> str:
+    return "\n".join(program_table.short(lines(file), minutes=5) for file in (HUGE_PAGES, HUGE_PAGES_RELAXED))
 
 
 def inference() -> str:
@@ -235,6 +243,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "both-bf16": both_bf16,
     "searched": searched,
     "products": products,
+    "huge-pages": huge_pages,
     "inference": inference,
     "inference-amx": inference_amx,
     "keras": keras,
