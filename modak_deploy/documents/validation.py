@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from modak_deploy.addresses import without_password
 from modak_deploy.diagnostics import Diagnostic, Locate, Location, ModelError, Position, dotted
 from modak_deploy.errors import InputError
-from modak_deploy.util.text import close_match, did_you_mean
+from modak_deploy.util.text import close_match, did_you_mean, in_yaml
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -170,22 +170,14 @@ def _kind(value: Any) -> str:
 def shown(value: Any) -> str:
     """Return a value the way a user would recognise it in a sentence."""
     match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
         case str():
             # A part of an address may look like something else, and keep its password.
             text = without_password(value)
             return f"'{text}'" if len(text) <= 80 and text.isprintable() else f"{text[:80]!r}"
         case int() if abs(value) > _LARGE:
             return "a number of more than 20 digits"  # Python refuses to write out more than 4300
-        case dict():
-            return "a mapping"
-        case list():
-            return "a list"
         case _:
-            return str(value)
+            return in_yaml(value) or str(value)
 
 
 def _remedy(kind: str, value: Any) -> str:

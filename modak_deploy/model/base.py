@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticKnownError, core_schema
 
 from modak_deploy.extensions import RUNTIMES, SCHEDULERS, Registry
+from modak_deploy.util.text import in_yaml
 
 
 class Model(BaseModel):
@@ -126,16 +127,9 @@ def _above_zero(value: int, what: str) -> int:
 
 def _excerpt(value: Any) -> str:
     """Return a value as a message may show it, in the words of YAML."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case str():
-            return repr(value[:80])
-        case dict():
-            return "a mapping"
-    return repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
+    if isinstance(value, str):
+        return repr(value[:80])
+    return in_yaml(value) or (repr(value) if isinstance(value, float) else f"a {type(value).__name__}")
 
 
 def _check_is_version(value: Any) -> None:

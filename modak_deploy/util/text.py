@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import Any
 
 _LEAST, _MOST = 1e-9, 1e9
 """Between which a number is written without an exponent: beyond, its zeros are more than can be read."""
@@ -49,3 +50,17 @@ def either(names: Iterable[str]) -> str:
     """Return ``a``, ``a or b`` or ``a, b or c``."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def in_yaml(value: Any) -> str | None:
+    """Return what YAML calls a value that Python writes otherwise; None for numbers, text and others."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+    return None
